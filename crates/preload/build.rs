@@ -1,10 +1,11 @@
-//! Makes the loader run this library's constructor before those of all other libraries: C++'s streams, among others,
-//! remember `stdout` in theirs, and by then it must lead where descriptor 1 leads.
+//! Makes the loader run this library's constructor before those of all other libraries. Some of
+//! those, such as C++'s streams, store `stdout` in their constructors, and by then `stdout` must
+//! lead where descriptor 1 leads.
 //!
-//! Cold functions are kept in a section of their own: pages of the others hold more that is used, and fewer of them become resident.
+//! Keeps cold functions in a section of their own, so that fewer pages become resident.
 //!
-//! zig's linker, with which packages are made, refuses both options; `MILLRACE_LINKER=zig` leaves them out, and
-//! scripts/dist-initfirst sets the first one's flag in the library.
+//! zig's linker, which makes the packages, refuses both options. `MILLRACE_LINKER=zig` leaves them
+//! out, and scripts/dist-initfirst sets the flag of the first one in the library.
 
 fn main() {
     if std::env::var_os("MILLRACE_LINKER").is_none_or(|linker| linker != "zig") {

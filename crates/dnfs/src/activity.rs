@@ -8,10 +8,10 @@ use crate::limits::{LATENCY_COUNT, LATENCY_STEPS, SIZE_COUNT};
 use crate::segment::layout::{ActivityCell, OperationCell, SlotTable};
 use crate::sys::clock::monotonic_ns;
 
-/// Counters since the segment was made; two of them give an interval.
+/// Counters since the segment was created. The difference of two of them covers an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
-    /// When they were read, in ns of the monotonic clock.
+    /// When the counters were read, in ns of the monotonic clock.
     pub at_ns: u64,
     /// Reads by programs.
     pub reads: Operations,
@@ -19,11 +19,11 @@ pub struct Activity {
     pub writes: Operations,
     /// COMMITs.
     pub commits: Operations,
-    /// Slots, where a process mounted with `slots=`.
+    /// Slots, if a process mounted with `slots=`.
     pub slots: Option<SlotUse>,
-    /// Times a program waited for the writer of a file (`writers=one`).
+    /// How often a program waited for the writer of a file (`writers=one`).
     pub writer_waits: u64,
-    /// ns of them.
+    /// How long those waits took, in ns.
     pub writer_wait_ns: u64,
 }
 
@@ -34,7 +34,7 @@ pub struct Operations {
     pub calls: u64,
     /// Payload bytes.
     pub bytes: u64,
-    /// ns that operations took in sum, waits for a slot included.
+    /// ns that operations took in total, including waits for a slot.
     pub ns: u64,
     /// Calls on the wire by payload: place n counts those of at most 512 << n bytes and more than half of that.
     pub sizes: [u64; SIZE_COUNT],
@@ -48,7 +48,7 @@ pub struct Latency {
     counts: [u64; LATENCY_COUNT],
 }
 
-/// Calls outstanding of a mount with a limit.
+/// The slots of a mount that limits its calls in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlotUse {
     /// The limit.
@@ -59,11 +59,11 @@ pub struct SlotUse {
     pub most: u32,
     /// Calls that took a slot.
     pub calls: u64,
-    /// ns that slots were held in sum: divided by the length of an interval, the mean number in use.
+    /// ns that slots were held in total: divided by the length of an interval, the mean number in use.
     pub held_ns: u64,
     /// Number of waits for a slot.
     pub waits: u64,
-    /// ns waited in sum.
+    /// ns waited in total.
     pub wait_ns: u64,
     /// Calls sent without a slot, by signal handlers inside a call.
     pub beyond: u64,
@@ -99,7 +99,7 @@ impl Activity {
         }
     }
 
-    /// Reads, writes and COMMITs of programs in progress, on average over `elapsed`; waits for a slot included.
+    /// Mean number of reads, writes and COMMITs of programs in progress over `elapsed`, including waits for a slot.
     #[must_use]
     pub fn in_progress_mean(&self, elapsed: Duration) -> f64 {
         let ns = self.reads.ns + self.writes.ns + self.commits.ns;
@@ -210,7 +210,7 @@ impl SlotUse {
         }
     }
 
-    /// Slots in use, on average over `elapsed`.
+    /// Mean number of slots in use over `elapsed`.
     #[must_use]
     pub fn in_use_mean(&self, elapsed: Duration) -> f64 {
         self.held_ns as f64 / elapsed.as_nanos().max(1) as f64
@@ -218,7 +218,7 @@ impl SlotUse {
 }
 
 impl OperationCell {
-    /// Counts an operation of `bytes` bytes that went in calls of at most `bytes_max`.
+    /// Counts an operation of `bytes` bytes that was sent in calls of at most `bytes_max`.
     pub(crate) fn note(&self, took: Duration, bytes: usize, bytes_max: u32) {
         let bytes_max = bytes_max.max(1) as usize;
         let whole = bytes / bytes_max;

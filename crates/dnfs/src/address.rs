@@ -1,4 +1,4 @@
-//! The addresses of one server, and those of this host that it is reached from.
+//! The addresses of one server, and the addresses of this host from which the client connects.
 
 use crate::limits::ADDRESSES_MAX;
 use std::net::{IpAddr, SocketAddr};
@@ -32,7 +32,8 @@ impl AddressSet {
     }
 }
 
-/// The address of this host to connect to `server` from: the first of its family; none leaves the choice to the kernel.
+/// The address of this host to connect to `server` from: the first of its family. `None` leaves the choice to the
+/// kernel.
 pub(crate) fn local_for(server: SocketAddr, local: &[IpAddr]) -> Option<IpAddr> {
     local.iter().copied().find(|address| address.is_ipv4() == server.is_ipv4())
 }

@@ -1,19 +1,19 @@
 //! Notes calls that have waited for a reply for a second. The waiting process writes them into the segment, for observers.
 //!
-//! A call that is answered sooner is never noted and costs nothing: the waiting caller comes here by the socket's own timeout.
-//! No process waits for a note or depends on one. If the table is full, further calls are not shown.
+//! A call that is answered sooner is never noted and costs nothing: a caller that waits notes it after the socket's own
+//! timeout. No process waits for a note or depends on one. If the table is full, further calls are not shown.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::time::Duration;
 use std::sync::Arc;
 
+use crate::nfs3::procedures::ProcedureName;
 use crate::process::this_process;
 use crate::segment::layout::{CALL_NOTE_COUNT, CALL_NOTES_OFFSET, CallNote};
 use crate::slot_limiter::{Members, Owner};
 use crate::sys::clock::monotonic_ns;
 use crate::sys::raw::process_id;
 use crate::sys::shm::Mapping;
-use nfs_proto::nfs3::Procedure;
 
 /// The notes of a segment, for one process that writes them.
 #[derive(Clone, Debug)]
@@ -95,10 +95,8 @@ impl CallNotes {
         let since_ns = note.since_ns.load(Acquire);
         let (owner, pid, procedure) = (note.owner.load(Acquire), note.pid.load(Relaxed), note.procedure.load(Relaxed));
         let is_whole = since_ns != 0 && owner != 0 && note.since_ns.load(Acquire) == since_ns;
-        let procedure = match Procedure::from_number(procedure) {
-            Some(procedure) => format!("{procedure:?}").to_uppercase(),
-            None => "CONNECT".to_owned(),
-        };
+        let name = ProcedureName::of(procedure);
+        let procedure = if name.is_known() { name.to_string() } else { "CONNECT".to_owned() };
         let waited = Duration::from_nanos(now_ns.saturating_sub(since_ns));
         (is_whole && !self.members.is_gone(owner)).then_some(CallInProgress { procedure, pid, waited })
     }
@@ -110,6 +108,10 @@ impl CallNotes {
 
 #[cfg(test)]
 mod tests {
+    /// RFC 1813 3.3.6 and 3.3.7.
+    const READ: u32 = 6;
+    const WRITE: u32 = 7;
+
     use super::*;
     use crate::segment::Segment;
     use crate::segment::tests::fresh_segment;
@@ -124,8 +126,8 @@ mod tests {
     fn a_call_is_listed_from_its_note_to_its_end_longest_first() {
         let (_place, segment) = fresh_segment();
         let notes = notes(&segment);
-        let read = notes.note(Procedure::Read.number(), Duration::from_secs(1)).unwrap();
-        let write = notes.note(Procedure::Write.number(), Duration::from_secs(5)).unwrap();
+        let read = notes.note(READ, Duration::from_secs(1)).unwrap();
+        let write = notes.note(WRITE, Duration::from_secs(5)).unwrap();
         let listed = notes.list();
         assert_eq!(listed.iter().map(|call| call.procedure.as_str()).collect::<Vec<_>>(), ["WRITE", "READ"]);
         assert!(listed.iter().all(|call| call.pid == std::process::id()) && listed[0].waited >= Duration::from_secs(5));
@@ -139,14 +141,14 @@ mod tests {
         let (_place, segment) = fresh_segment();
         let filled = Child::run(|| {
             let notes = notes(&segment);
-            let made = (0..CALL_NOTE_COUNT).filter_map(|_| notes.note(6, Duration::from_secs(1)));
+            let made = (0..CALL_NOTE_COUNT).filter_map(|_| notes.note(READ, Duration::from_secs(1)));
             assert_eq!(made.count(), CALL_NOTE_COUNT);
-            assert!(notes.note(6, Duration::ZERO).is_none(), "the table is full of living ones");
+            assert!(notes.note(READ, Duration::ZERO).is_none(), "the table is full of living ones");
         });
         assert!(filled.succeeded());
         let notes = notes(&segment);
         assert_eq!(notes.list(), []);
-        assert!(notes.note(7, Duration::from_secs(1)).is_some());
+        assert!(notes.note(WRITE, Duration::from_secs(1)).is_some());
         assert_eq!(notes.list().len(), 1);
     }
 
@@ -154,7 +156,7 @@ mod tests {
     fn a_child_forked_inside_a_call_leaves_the_note_of_its_parent() {
         let (_place, segment) = fresh_segment();
         let notes = notes(&segment);
-        let noted = notes.note(6, Duration::from_secs(1)).unwrap();
+        let noted = notes.note(READ, Duration::from_secs(1)).unwrap();
         let child = Child::run(|| {
             this_process().note_fork();
             notes.forget(noted);

@@ -32,7 +32,7 @@ pub enum Error {
     Protocol {
         /// The server.
         server: SocketAddr,
-        /// What was wrong with the last one.
+        /// What was wrong with the last of them.
         #[source]
         source: ProtocolError,
     },
@@ -101,9 +101,9 @@ pub enum Error {
     Version {
         /// The server.
         server: SocketAddr,
-        /// Lowest version it speaks.
+        /// Lowest version that it supports.
         low: u32,
-        /// Highest version it speaks.
+        /// Highest version that it supports.
         high: u32,
     },
     /// No MOUNT service was found.
@@ -111,7 +111,7 @@ pub enum Error {
     NoMountService {
         /// The server that was searched.
         server: SocketAddr,
-        /// Portmap was asked too.
+        /// Whether portmap was asked too.
         portmap_asked: bool,
     },
     /// The export accepts no credentials that this client can send.
@@ -139,7 +139,7 @@ pub enum Error {
         #[source]
         source: rpc_tls::TlsFault,
     },
-    /// A file of certificates or keys that cannot be read.
+    /// A file of certificates or keys cannot be read.
     #[error("read {path}")]
     TlsFile {
         /// The file.
@@ -148,13 +148,13 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// Certificates or keys that cannot be used.
+    /// Certificates or keys cannot be used.
     #[error(transparent)]
     Certificates(#[from] rpc_tls::SetupError),
     /// The URL cannot be used.
     #[error(transparent)]
     Url(#[from] UrlError),
-    /// The state shared by the processes of this host.
+    /// The state that the processes of this host share cannot be used.
     #[error(transparent)]
     Segment(#[from] crate::segment::SegmentError),
     /// The operating system refused something local (a socket, a buffer).
@@ -168,13 +168,13 @@ pub enum Error {
     },
 }
 
-/// What is wrong with bytes the server sent.
+/// What is wrong with bytes that the server sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// Not XDR of the expected type.
+    /// The bytes are not XDR of the expected type.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// Not a record.
+    /// The bytes are not a record.
     #[error(transparent)]
     Record(#[from] nfs_proto::record::RecordError),
     /// More data than requested.
@@ -235,7 +235,10 @@ impl Error {
             }
             Self::Mount { exports, .. } => exports_hint(exports),
             Self::Connect { source, server, service } => vec![connect_hint(source.kind(), *server, service)],
-            Self::TimedOut { .. } => vec![REACH_HINT.to_owned()],
+            Self::TimedOut { server, .. } => vec![format!(
+                "the server does not run, is still starting, or is stopped or overloaded: check it on {}; then check the route and the firewall",
+                server.ip()
+            )],
             Self::Denied { .. } => vec![DENIED_HINT.to_owned()],
             Self::ExportGone { server, .. } => {
                 vec![format!("export it again; `showmount -e {}` lists what the server exports", server.ip())]
@@ -269,7 +272,7 @@ impl Error {
     }
 }
 
-/// What to do about this host's part of a mount.
+/// What to do about an error of this host's part of a mount.
 fn segment_hint(error: &SegmentError) -> Option<String> {
     const READ_ONLY: i32 = rustix::io::Errno::ROFS.raw_os_error();
     const FULL: i32 = rustix::io::Errno::NOSPC.raw_os_error();
@@ -305,8 +308,6 @@ fn segment_hint(error: &SegmentError) -> Option<String> {
     Some(hint.into())
 }
 
-const REACH_HINT: &str = "check the address, the route and the firewall";
-
 /// What to do about a process that may not connect.
 const DENIED_HINT: &str = "allow the program to use sockets of the server's address family, and the host's network; or use `millrace mount`: \
      programs on its mounts need neither";
@@ -316,14 +317,21 @@ fn connect_hint(kind: io::ErrorKind, server: SocketAddr, service: &str) -> Strin
     let (port, address) = (server.port(), server.ip());
     match kind {
         io::ErrorKind::ConnectionRefused => {
-            format!("nothing listens on port {port}: is the {service} server running, is the port right?")
+            format!(
+                "nothing listens on port {port} of {address}: the {service} server does not run, is still starting, or has another port"
+            )
         }
         io::ErrorKind::AddrNotAvailable => "local= in the URL takes addresses of this host: see `ip address`".into(),
         io::ErrorKind::UnexpectedEof => format!(
             "what listens on port {port} closes the connection without a reply: it is no {service} server, or refuses this host; \
              `rpcinfo -p {address}` lists the server's services"
         ),
-        _ => REACH_HINT.to_owned(),
+        io::ErrorKind::TimedOut => {
+            format!(
+                "{address} does not answer: the host is down, the address is wrong, or a firewall drops the packets to port {port}"
+            )
+        }
+        _ => format!("check the address {address}, the route there and the firewall"),
     }
 }
 

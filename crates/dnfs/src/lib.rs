@@ -3,8 +3,9 @@
 //! Three layers, over one object of the process:
 //! - `rpc`: channels. A channel is one TCP connection, with or without TLS, driven by the caller that waits on it. It
 //!   reconnects and resends unanswered calls.
-//! - [`Client`]: the procedures of one export, typed, on a few channels per process. It waits for a server that does not
-//!   respond, unless the mount is soft. It uses NFSv3; its users see only the types of [`mod@file`], which belong to no version.
+//! - `nfs3`: [`Client`], the procedures of one export, typed, on a few channels per process. It waits for a server that does not
+//!   respond, unless the mount is soft. Only this folder sees structures of NFSv3; others see the types of [`mod@file`], which belong
+//!   to no version.
 //! - [`mount`]: the export as one file system for all processes of the user on this host, by a segment of shared memory.
 //! - `process`: what exists once in a process: its identity, which a fork changes, its descriptors and its locks.
 //!
@@ -23,41 +24,32 @@ pub mod user_namespace;
 
 mod address;
 mod call_notes;
-mod client;
-mod client_commit;
-mod client_directory;
-mod client_io;
-mod client_names;
 mod credentials;
 mod errno;
 mod error;
 mod event_count;
-mod export;
-mod gone;
-mod nfs3_types;
+mod nfs3;
 mod payload;
-mod pipeline;
 mod process;
 mod retention;
 mod retry_outcome;
 mod rpc;
 mod segment;
-mod single_call;
 mod slot_limiter;
 #[allow(unsafe_code, reason = "system calls without libc's symbols: the only module with unsafe code")]
 mod sys;
 
 pub use address::AddressSet;
 pub use call_notes::CallInProgress;
-pub use client::{Client, Counters, MountParts};
-pub use client_io::{ReadDone, WriteDone};
 pub use credentials::Credentials;
 pub use error::{Error, ProtocolError, ROOT_SQUASH_HINT};
-pub use export::exports;
 pub use file::{Attributes, FileHandle, FileKind, FsError, SetAttributes, Stability, WriteVerifier};
+pub use nfs3::client::{Client, Counters, MountParts};
+pub use nfs3::export::exports;
+pub use nfs3::io::{ReadDone, WriteDone};
+pub use nfs3::pipeline::{Answer, Pipeline, Work};
 pub use options::{ClosePolicy, GonePolicy, Options, StablePolicy, TransportSecurity};
 pub use payload::LazyBuffer;
-pub use pipeline::{Answer, Pipeline, Work};
 pub use process::{expect_sharing, report_to, shares_memory};
 pub use rpc::events::{Cause, Denial, Event, ProcedureName, UnansweredCall};
 pub use slot_limiter::{CallFrame, begin_call, is_inside_call};

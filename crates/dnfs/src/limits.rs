@@ -33,8 +33,8 @@ pub const OUTSIDER_WAIT_MS: u64 = 10_000;
 pub const LEASES_MAX: usize = 1024;
 /// Age at which a lease may be revoked, in ms.
 pub const LEASE_MS: u64 = 1_000;
-/// Longest time of a NULL or FENCE call by which a waiter takes over a lease, in ms. Below [`LEASE_MS`]: the waiter does not renew its own leases
-/// during that call.
+/// Longest time of a NULL or FENCE call by which a waiter takes over a lease, in ms. It is below [`LEASE_MS`], because the waiter
+/// does not renew its own leases during that call.
 pub const FENCE_CALL_MS: u64 = 750;
 /// Pause between the attempts to fence, in ms.
 pub const FENCE_PAUSE_MS: u64 = 50;
@@ -42,17 +42,18 @@ pub const FENCE_PAUSE_MS: u64 = 50;
 pub const LEASE_THREADS_MAX: usize = 4096;
 /// Leases of one thread that are renewed: a COMMIT of 16 files holds one for each.
 pub const THREAD_LEASES_MAX: usize = 24;
-/// Written data kept until COMMIT, in bytes, unless `retain=` says otherwise or the runtime directory has less than four times as much.
+/// Written data kept until COMMIT, in bytes, unless `retain=` says otherwise or the runtime directory has less than four times as
+/// much.
 pub const RETAIN_BYTES_MAX: u64 = 64 << 20;
 /// Maximum of `retain=`, in bytes.
 pub const RETAIN_BYTES_LIMIT: u64 = 4 << 30;
-/// Minimum of it, in bytes: with less, nothing is kept.
+/// Minimum of `retain=`, in bytes: with less, nothing is kept.
 pub const RETAIN_BYTES_MIN: u64 = 1 << 20;
 /// Times a resend starts again because the server's verifier changed; then it is sent FILE_SYNC, which needs no verifier.
 pub const RESEND_ROUNDS_MAX: u32 = 3;
 /// Times a write waits for a chunk to be freed by a COMMIT before it is sent FILE_SYNC.
 pub const CHUNK_ROUNDS_MAX: u32 = 8;
-/// Locks of files that the threads of one process hold at once: each of 64 has two names, a namespace or a structure.
+/// Lock files that the threads of one process hold at once: two for each of 64 threads.
 pub const FILE_LOCKS_MAX: usize = 128;
 /// Members' files of one process at once: a mount has one, and a program 8 mounts; the rest is for tests.
 pub const MEMBER_FILES_MAX: usize = 64;
@@ -104,10 +105,11 @@ pub const DIRECTORY_BYTES: u32 = 64 * 1024;
 pub const PROTOCOL_ERRORS_MAX: u32 = 8;
 /// Replies with an unknown xid skipped on one connection while waiting for one answer.
 pub const UNEXPECTED_REPLIES_MAX: u32 = 64;
-/// Size of the largest call or reply of the program CHANNEL, in bytes. A call has a header with a credential, 40 bytes of arguments
-/// and a handle. A result has about 50 bytes.
+/// Size of the largest call or reply of the program CHANNEL, in bytes. A call has a header with a credential, 40 bytes
+/// of arguments and a handle. A result has about 50 bytes.
 pub const ATTACH_BYTES_MAX: usize = 4 + 24 + 8 + AUTH_BYTES_MAX + 8 + 40 + nfs_proto::limits::HANDLE_BYTES_MAX;
-/// Times in a row that a new connection asks for its channel: another run of the server, calls of the old one that still run.
+/// How often in a row a new connection sends ATTACH: the server may have restarted, or calls of the old connection may still
+/// run.
 pub const ATTACH_ROUNDS_MAX: u32 = 4;
 /// First attempts to attach a channel that may end without a reply; after them the client assumes that the server does not have
 /// the program.
@@ -190,8 +192,8 @@ pub const SILLY_IN_FLIGHT_MS: u64 = 10_000;
 /// If this process changed other attributes of a file within this time, in ms, a change to the owner that the file already has
 /// sends no SETATTR: it would change only the ctime, by at most this time.
 pub const SAME_OWNER_MS_MAX: u32 = 50;
-/// The client assumes that the first write to a new file is its whole content if the write is shorter than this, in bytes, and its
-/// length is not a multiple of the sector size.
+/// The client assumes that the first write to a new file is its whole content if the write is shorter than this, in
+/// bytes, and its length is not a multiple of the sector size.
 pub const SMALL_FILE_BYTES_MAX: usize = 64 << 10;
 /// Shortest time between searches for files that were unlinked while open and whose last close was not seen, in ms. A search
 /// costs three system calls for each such file.
@@ -205,7 +207,7 @@ pub const KEEPER_SILENT_MS: u64 = 2500;
 pub const KEEPER_START_MS: u64 = 1000;
 /// Pause between two checks of a new keeper for the first write, in ms.
 pub const KEEPER_FIRST_LOOK_MS: u64 = 10;
-/// How long a new keeper checks this often, in ms.
+/// How long a new keeper checks at this pause, in ms.
 pub const KEEPER_FIRST_LOOKS_MS: u64 = 5000;
 /// Longest call of a keeper, in ms: it may notice only after that time that its segment is gone.
 pub const KEEPER_CALL_MS: u64 = 10_000;
@@ -240,7 +242,7 @@ pub const LAZY_STEP_BYTES: usize = 64 * 1024;
 pub const LAZY_CALL_BYTES_MAX: u32 = 256 * 1024;
 /// Files committed at once when every slot of the segment belongs to a file that is open or not yet stable.
 pub const RECLAIM_COMMITS: u32 = 64;
-/// Times that is done for one open, since other processes take the slots that become free.
+/// How often that is done for one open, since other processes take the slots that become free.
 pub const RECLAIM_ROUNDS_MAX: u32 = 64;
 /// Times the path of an open directory is searched while other processes rename it.
 pub const LOCATE_ROUNDS_MAX: u32 = 64;

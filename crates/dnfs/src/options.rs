@@ -10,7 +10,7 @@ use results::sizes::parse_bytes;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// How writes are sent for which the caller requests no stability (design: "writes are honest").
+/// How writes are sent for which the caller requests no stability.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StablePolicy {
     /// UNSTABLE, with COMMIT when durability is requested; stable if that saves a round trip.
@@ -61,7 +61,7 @@ pub enum TransportSecurity {
 pub struct Options {
     /// Port of the MOUNT service.
     pub mount_port: Option<u16>,
-    /// Port of the NFS service, when given by `nfsport=` or in the authority.
+    /// Port of the NFS service, if given by `nfsport=` or in the authority.
     pub nfs_port: Option<u16>,
     /// Addresses of this host to connect from, at most [`ADDRESSES_MAX`]; empty: the kernel chooses.
     pub local: Vec<IpAddr>,
@@ -85,7 +85,7 @@ pub struct Options {
     pub stable: StablePolicy,
     /// What close does with written data.
     pub close: ClosePolicy,
-    /// Consecutive small writes are sent together.
+    /// Whether consecutive small writes are sent together.
     pub gather: bool,
     /// Written data kept until COMMIT, in bytes, of all processes of the mount together; 0: a changed write verifier means lost
     /// data. The first process that mounts decides.
@@ -150,6 +150,14 @@ impl Default for Options {
     }
 }
 
+/// What to do instead of another version of NFS.
+const ONLY_VERSION: &str = "3, the only version of this client: the server must have it switched on; for version 4 use a kernel mount, \
+     mount -t nfs4";
+
+/// What to do instead of Kerberos.
+const ONLY_SECURITY: &str = "sys, as this client has no Kerberos: for encryption use xprtsec=tls, for the identity of hosts xprtsec=mtls; \
+     for sec=krb5 use a kernel mount, mount -t nfs";
+
 /// Every known key, including those without effect here.
 const KEYS: &[&str] = &[
     "nfsport",
@@ -205,13 +213,13 @@ impl Options {
         self.read_bytes_max.min(self.split_bytes.unwrap_or(IO_BYTES_MAX))
     }
 
-    /// Largest WRITE to send to a server that prefers `preferred` bytes, and may lower it.
+    /// Largest WRITE to send to a server that prefers `preferred` bytes. The server may lower it.
     #[must_use]
     pub fn write_bytes_max(&self, preferred: u32) -> u32 {
         self.write_bytes_max.unwrap_or(preferred).min(self.split_bytes.unwrap_or(IO_BYTES_MAX))
     }
 
-    /// Takes one `key=value` (or bare `key`) of a query.
+    /// Sets the option of one `key=value` (or bare `key`) of a query.
     ///
     /// # Errors
     /// [`UrlError`] for an unknown key, naming the nearest one, and for a value that does not fit its key.
@@ -224,13 +232,22 @@ impl Options {
                 .and_then(|bytes| u32::try_from(bytes).ok())
                 .filter(|&bytes| bytes >= 512)
         };
-        let port = || number(u32::from(u16::MAX)).filter(|&port| port > 0).map(|port| port as u16).ok_or_else(|| bad("a port"));
+        let port = || {
+            number(u32::from(u16::MAX)).filter(|&port| port > 0).map(|port| port as u16).ok_or_else(|| bad("a port, 1 to 65535"))
+        };
         match key {
             "nfsport" => self.nfs_port = Some(port()?),
             "mountport" => self.mount_port = Some(port()?),
-            "rsize" => self.read_bytes_max = bytes().ok_or_else(|| bad("a size such as 1MiB"))?.min(IO_BYTES_MAX),
-            "wsize" => self.write_bytes_max = Some(bytes().ok_or_else(|| bad("a size such as 1MiB"))?.min(IO_BYTES_MAX)),
-            "split" => self.split_bytes = Some(bytes().ok_or_else(|| bad("a size such as 8k"))?.min(IO_BYTES_MAX)),
+            "rsize" => {
+                self.read_bytes_max = bytes().ok_or_else(|| bad("a size of 512 bytes or more, as in 1MiB"))?.min(IO_BYTES_MAX)
+            }
+            "wsize" => {
+                self.write_bytes_max =
+                    Some(bytes().ok_or_else(|| bad("a size of 512 bytes or more, as in 1MiB"))?.min(IO_BYTES_MAX))
+            }
+            "split" => {
+                self.split_bytes = Some(bytes().ok_or_else(|| bad("a size of 512 bytes or more, as in 8k"))?.min(IO_BYTES_MAX))
+            }
             "slots" => {
                 let count = number(CALL_SLOTS_MAX as u32).filter(|&count| count > 0).ok_or_else(|| bad("1 to 1024"))?;
                 self.slot_count = Some(count as usize);
@@ -254,11 +271,11 @@ impl Options {
             }
             "noac" => self.no_attribute_cache = switch(value).ok_or_else(|| bad("no value, 0 or 1"))?,
             "version" | "vers" | "nfsvers" if value == Some("3") => {}
-            "version" | "vers" | "nfsvers" => return Err(bad("3: no other version is spoken")),
+            "version" | "vers" | "nfsvers" => return Err(bad(ONLY_VERSION)),
             "sec" if value == Some("sys") => {}
-            "sec" => return Err(bad("sys: no other security is spoken")),
+            "sec" => return Err(bad(ONLY_SECURITY)),
             "proto" if value == Some("tcp") => {}
-            "proto" => return Err(bad("tcp")),
+            "proto" => return Err(bad("tcp, the only transport of this client")),
             "tcp"
             | "auto-traverse-mounts"
             | "autoreconnect"
@@ -399,7 +416,7 @@ impl Options {
     }
 }
 
-/// The value of a key that is on without one. `None` if it is invalid.
+/// The value of a key that is on if it has no value. `None` if it is invalid.
 fn switch(value: Option<&str>) -> Option<bool> {
     match value {
         None | Some("1") => Some(true),

@@ -6,8 +6,8 @@ use std::fmt;
 use std::io::IoSlice;
 use std::ops::Range;
 
-/// A buffer that is filled from a source as its bytes are needed: [`crate::mount::Mount::write_from`] sends the first of them while
-/// it reads the others.
+/// A buffer that is filled from a source as its bytes are needed: [`crate::mount::Mount::write_from`] sends the first
+/// of them while it reads the others.
 pub struct LazyBuffer<'b> {
     buffer: &'b mut [u8],
     filled: usize,
@@ -92,7 +92,8 @@ impl<'b> Payload<'_, 'b> {
         self.available().min(range.end).saturating_sub(range.start)
     }
 
-    /// The bytes of one piece of it, as far as `list` holds them if it is a list of buffers.
+    /// One piece of the payload. If the payload is a list of buffers, the piece ends where `list`
+    /// is full.
     pub(crate) fn piece<'q: 'l, 'l, const N: usize>(
         &'q mut self,
         range: Range<usize>,
@@ -107,7 +108,7 @@ impl<'b> Payload<'_, 'b> {
         }
     }
 
-    /// Largest call for it, if the server accepts `bytes_max`.
+    /// Largest call for the payload, if the server accepts `bytes_max`.
     pub(crate) fn call_bytes(&self, bytes_max: u32) -> u32 {
         match self {
             Self::Given(_) => bytes_max,
@@ -115,7 +116,7 @@ impl<'b> Payload<'_, 'b> {
         }
     }
 
-    /// Number of its buffers.
+    /// Number of the payload's buffers.
     pub(crate) const fn segments(&self) -> usize {
         match self {
             Self::Given(bufs) => bufs.len(),

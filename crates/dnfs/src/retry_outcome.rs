@@ -2,13 +2,13 @@
 //! and refuses the second execution. Used only if the call was resent.
 //!
 //! The call counts as successful only with evidence: the object has the access time that the call gave it, whose nanoseconds are
-//! random ([`marked`]). Without evidence the refusal stands: another client may have made or removed the name, and two clients
-//! that use a name as a lock must not both succeed. Millrace's filer repeats the answer of the first sending, so its refusals are
-//! those of the first sending.
+//! random ([`marked`]). Without evidence the refusal is final: another client may have made or removed the name, and two clients
+//! that use a name as a lock must not both succeed. Millrace's filer repeats the answer to the first transmission, so its
+//! refusals are those of the first transmission.
 
-use crate::client::Client;
 use crate::error::Error;
 use crate::file::{Attributes, Created, FileHandle, FileKind, FileTime, FsError, SetAttributes, SetTime};
+use crate::nfs3::client::Client;
 use crate::sys::random::random;
 
 /// An access time that identifies an object that this process creates: now, with random nanoseconds.
@@ -17,7 +17,7 @@ pub(crate) fn mark() -> FileTime {
     FileTime { seconds: i64::try_from(now.as_secs()).unwrap_or_default(), nanoseconds: (random() % 1_000_000_000) as u32 }
 }
 
-/// The same attributes, with such an access time unless they set one.
+/// The same attributes, with an access time of [`mark`] unless they set one.
 pub(crate) fn marked(set: &SetAttributes) -> SetAttributes {
     let atime = if matches!(set.atime, SetTime::To(_)) { set.atime } else { SetTime::To(mark()) };
     SetAttributes { atime, ..*set }
@@ -60,7 +60,8 @@ pub(crate) fn created(
     }
 }
 
-/// SETATTR with a guard: the ctime moved because the first sending changed the attributes.
+/// SETATTR with a guard: the ctime may differ because the first transmission changed the
+/// attributes.
 pub(crate) fn set_attr(
     client: &Client,
     object: &FileHandle,

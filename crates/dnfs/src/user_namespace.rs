@@ -2,11 +2,11 @@
 //! carry the numbers of that namespace. A process of a namespace below it, as `unshare --user` creates, has numbers of its own.
 //!
 //! `millrace exec` passes its namespace in the environment. Without the variable, or if /proc does not show the namespace, the
-//! numbers of the process are used unchanged. The kernel shows a process the mapping from its namespace to the one above only.
+//! numbers of the process are used unchanged. The kernel shows a process only the mapping from its namespace to the one above.
 //! So a namespace two levels below the mount's is not distinguished from one a level below.
 
 use crate::process::{IdMap, UserNamespace, this_process};
-use crate::sys::{process, whole_file};
+use crate::sys::whole_file;
 
 /// The environment variable: the inode of the namespace's file, `/proc/self/ns/user`.
 pub const VARIABLE: &str = "MILLRACE_USER_NAMESPACE";
@@ -26,7 +26,7 @@ pub(crate) fn refresh() {
 fn find() -> Option<usize> {
     let namespaces = &this_process().user_namespaces;
     let made_in = namespaces.made_in(|| std::env::var(VARIABLE).ok()?.parse().ok())?;
-    let inode = process::user_namespace().filter(|inode| *inode != made_in)?;
+    let inode = of_process().filter(|inode| *inode != made_in)?;
     if let Some(known) = namespaces.position(inode) {
         return Some(known);
     }
@@ -78,5 +78,5 @@ pub(crate) fn hides_root() -> bool {
 /// The inode that [`VARIABLE`] holds for mounts made by this process.
 #[must_use]
 pub fn of_process() -> Option<u64> {
-    process::user_namespace()
+    rustix::fs::stat(c"/proc/self/ns/user").ok().map(|found| found.st_ino)
 }

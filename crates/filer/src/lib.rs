@@ -17,6 +17,7 @@ mod listener;
 mod luns;
 pub mod metrics;
 pub mod nfs;
+pub mod operations;
 mod paced;
 pub mod server;
 pub mod setup;

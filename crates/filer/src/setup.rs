@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 pub(crate) use edit::ChangeError;
 use host::Unpoisoned;
-use results::sizes::{about_text, bytes_text};
+use results::sizes::{about_text, size_text};
 use rpc_tls::ServerTls;
 use volume::medium::{Medium, Profile};
 use volume::{Mounts, Tree, Volume};
@@ -354,11 +354,11 @@ fn set_quota(settings: &Settings, wanted: &VolumeSettings, volume: &Volume, quot
 
 /// The reason why nothing can be written under a quota. `None` if something can.
 fn too_small(limit: u64, used: u64) -> Option<String> {
-    let (quota, write) = (bytes_text(limit), u64::from(TRANSFER_MAX));
+    let (quota, write) = (size_text(limit), u64::from(TRANSFER_MAX));
     if limit < used {
         return Some(format!("{} are in use: with a quota of {quota} every write that allocates would fail", about_text(used)));
     }
-    (limit < write).then(|| format!("a quota of {quota} is less than one WRITE of a client ({})", bytes_text(write)))
+    (limit < write).then(|| format!("a quota of {quota} is less than one WRITE of a client ({})", size_text(write)))
 }
 
 fn refused(settings: &Settings, volume: &VolumeSettings, reason: String) -> ConfigError {
@@ -374,7 +374,11 @@ fn no_directory(settings: &Settings, volume: &VolumeSettings, error: &io::Error)
         file: settings.file.clone(),
         line: volume.line,
         reason: if is_missing { format!("{dir} does not exist") } else { format!("{dir}: {error}") },
-        hint: is_missing.then(|| format!("create it: mkdir -p {dir}")),
+        hint: match error.kind() {
+            ErrorKind::NotFound => Some(format!("create it: mkdir -p {dir}")),
+            ErrorKind::PermissionDenied => Some("run the filer as a user who may enter it, or as root".to_owned()),
+            _ => None,
+        },
     }
 }
 

@@ -75,7 +75,7 @@ impl Callers {
         }
         for _ in 0..SYSCALL_LOOKS_MAX {
             match self.read(&format!("{thread}/syscall")) {
-                // It has sent its request, but does not sleep yet.
+                // The thread has sent its request, but does not sleep yet.
                 Ok(text) if text.starts_with("running") => std::thread::sleep(SYSCALL_PAUSE),
                 Ok(text) => return asked_by(&text),
                 Err(_) => return Asks::Unknown,

@@ -43,7 +43,7 @@ impl Device {
     /// Reads the next request into `buffer`. Returns its length, or `None` after the unmount.
     ///
     /// # Errors
-    /// That of the kernel.
+    /// The kernel's error.
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
         loop {
             match rustix::io::read(&self.0, &mut *buffer) {

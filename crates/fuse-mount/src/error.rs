@@ -9,13 +9,13 @@ pub enum MountError {
     /// The path does not exist.
     #[error("no such directory {0}")]
     Missing(PathBuf),
-    /// It is not a directory.
+    /// The path is not that of a directory.
     #[error("{0} is not a directory")]
     NotDirectory(PathBuf),
-    /// It is not empty, and the mount would hide its content.
+    /// The directory is not empty, and the mount would hide its content.
     #[error("the directory {0} is not empty")]
     NotEmpty(PathBuf),
-    /// A live process of Millrace serves it.
+    /// A live process of Millrace serves a mount there.
     #[error("{directory} is a mount of {source_text} already")]
     Mounted {
         /// The directory.
@@ -23,13 +23,21 @@ pub enum MountError {
         /// The source of the mount in mountinfo.
         source_text: String,
     },
-    /// It is not a mount of Millrace.
+    /// The directory is not a mount of Millrace.
     #[error("{0} is not a mount of millrace")]
     NotMounted(PathBuf),
-    /// It is in use.
+    /// Another user made it, and only that user and root may unmount it.
+    #[error("{directory} is a mount that the user with uid {uid} made")]
+    OfAnother {
+        /// The directory.
+        directory: PathBuf,
+        /// The user that mounted it.
+        uid: String,
+    },
+    /// The mount is in use.
     #[error("{0} is in use: a program has a file of it open, or its working directory there")]
     Busy(PathBuf),
-    /// It could not be examined.
+    /// The directory could not be examined.
     #[error("inspect {path}: {source}")]
     Look {
         /// The path.
@@ -51,7 +59,7 @@ pub enum MountError {
     /// The set-uid program with which users other than root mount is missing.
     #[error("there is no fusermount3 in PATH, which mounts for users other than root")]
     NoProgram,
-    /// That program failed.
+    /// fusermount3 failed.
     #[error("fusermount3 for {directory}: {message}")]
     Program {
         /// The directory.
@@ -94,6 +102,9 @@ impl MountError {
                 format!("`millrace unmount {}` first, or mount at another directory", directory.display())
             }
             Self::NotMounted(_) => "`findmnt -t fuse.millrace` lists the mounts of millrace".into(),
+            Self::OfAnother { directory, .. } => {
+                format!("unmount it as that user or as root: millrace unmount {}", directory.display())
+            }
             Self::Busy(directory) => {
                 format!(
                     "`fuser -vm {0}` names the programs; `millrace unmount --lazy {0}` unmounts it once they end",

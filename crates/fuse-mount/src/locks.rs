@@ -98,7 +98,8 @@ impl Locks {
         self.comes.notify_all();
     }
 
-    /// Waits until there are waiting requests, pauses for up to [`LOCK_LOOK_MS`] ms, and retries them. Returns those that wait no longer.
+    /// Waits until there are waiting requests, pauses for up to [`LOCK_LOOK_MS`] ms, and retries them. Returns those
+    /// that wait no longer.
     pub(crate) fn look(&self, is_interrupted: impl Fn(Unique) -> bool) -> Vec<(Wait, Look)> {
         let mut waits = self.waits.lock().unpoisoned();
         while waits.is_empty() {

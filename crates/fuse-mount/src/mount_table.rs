@@ -21,6 +21,11 @@ fn last_at(table: Vec<Mount>, directory: &Path) -> Option<Mount> {
     table.into_iter().rfind(|mount| mount.directory == directory)
 }
 
+/// The uid that a FUSE mount was made for.
+pub(crate) fn mounting_user(mount: &Mount) -> Option<&str> {
+    mount.file_system_options.split(',').find_map(|option| option.strip_prefix("user_id="))
+}
+
 /// A process in another mount namespace that has a mount of this file system, if one is found.
 pub(crate) fn mounted_elsewhere(device: &str) -> Option<u32> {
     let is_there = |table: &[Mount]| table.iter().any(|mount| is_millrace(mount) && mount.device == device);
@@ -64,6 +69,7 @@ mod tests {
         assert_eq!(at("/srv/a b", 4).unwrap().kind, "tmpfs");
         let below = at("/srv/a b", 2).unwrap();
         assert!(is_millrace(&below), "{below:?}");
+        assert_eq!(mounting_user(&below), Some("0"));
         assert_eq!((below.source.as_str(), below.device.as_str()), ("nfs://filer/vol", "0:44"));
         assert!(!is_millrace(&at("/srv/c", 4).unwrap()));
         assert_eq!(at("/srv", 4), None);

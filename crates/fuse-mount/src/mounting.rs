@@ -3,7 +3,7 @@
 use crate::device::Device;
 use crate::error::MountError;
 use crate::limits::PROBE_MS;
-use crate::mount_table::{KIND, is_millrace, mounted_at, mounted_elsewhere};
+use crate::mount_table::{KIND, is_millrace, mounted_at, mounted_elsewhere, mounting_user};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
@@ -67,7 +67,7 @@ pub fn prepare(directory: &Path) -> Result<bool, MountError> {
 fn is_dead(directory: &Path) -> bool {
     let (sender, receiver) = std::sync::mpsc::channel();
     let directory = directory.to_owned();
-    // In a separate thread, because the check may wait for a server.
+    // The check runs in a separate thread, because it may wait for a server.
     std::thread::spawn(move || {
         let error = directory.metadata().err().and_then(|error| error.raw_os_error());
         let _ = sender.send(error == Some(Errno::NOTCONN.raw_os_error()));
@@ -84,11 +84,15 @@ pub struct Unmounted {
 /// Unmounts a mount of Millrace. With `lazy` also one that is in use, which then ends when its last user ends.
 ///
 /// # Errors
-/// [`MountError::NotMounted`], [`MountError::Busy`], the error of the kernel or of fusermount3.
+/// [`MountError::NotMounted`], [`MountError::OfAnother`], [`MountError::Busy`], the error of the kernel or of fusermount3.
 pub fn unmount(directory: &Path, lazy: bool) -> Result<Unmounted, MountError> {
     let Some(entry) = mounted_at(directory).filter(is_millrace) else {
         return Err(MountError::NotMounted(directory.to_owned()));
     };
+    let me = rustix::process::geteuid();
+    if let Some(uid) = mounting_user(&entry).filter(|uid| !me.is_root() && *uid != me.as_raw().to_string()) {
+        return Err(MountError::OfAnother { directory: directory.to_owned(), uid: uid.to_owned() });
+    }
     unmount_any(directory, lazy)?;
     Ok(Unmounted { device: entry.device })
 }

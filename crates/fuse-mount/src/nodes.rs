@@ -100,7 +100,7 @@ impl Nodes {
         }
     }
 
-    /// Notes that it was closed.
+    /// Notes that the file of a node was closed.
     pub(crate) fn closed(&self, number: u64, file: &Arc<OpenFile>) {
         if let Some(node) = self.0.lock().unpoisoned().by_number.get_mut(&number) {
             node.open.retain(|other| !Arc::ptr_eq(other, file));

@@ -23,7 +23,7 @@ pub(crate) struct OpenFile {
     placeholder: Option<OwnedFd>,
     /// The flags of open(2).
     flags: i32,
-    /// The write errors that this open file description has reported.
+    /// Position in the error sequence: which write errors this open file description has reported.
     cursor: AtomicU32,
     /// Owners that locked records through it.
     lock_owners: Mutex<Vec<u64>>,

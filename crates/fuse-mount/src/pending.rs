@@ -1,5 +1,5 @@
-//! Requests in progress. The thread that takes a request out of this table replies to it, so each has one reply. The table also has
-//! the signals that callers got meanwhile.
+//! Requests in progress. The thread that takes a request out of this table replies to it, so each has one reply. The
+//! table also has the signals that callers got meanwhile.
 
 use crate::protocol::Unique;
 use host::Unpoisoned;
@@ -52,8 +52,8 @@ impl Pending {
         self.requests.lock().unpoisoned().get(&unique).is_none_or(|waiting| waiting.interrupted.is_some())
     }
 
-    /// Waits until a caller that waits for its reply has got a signal. Returns all such requests, with their threads and the time since
-    /// the signal.
+    /// Waits until a caller that waits for its reply has got a signal. Returns all such requests, with their threads
+    /// and the time since the signal.
     pub(crate) fn await_interrupted(&self) -> Vec<(Unique, u32, Duration)> {
         let mut requests = self.requests.lock().unpoisoned();
         loop {

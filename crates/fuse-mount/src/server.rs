@@ -207,7 +207,7 @@ impl Shared {
         if let Err(error) = start_worker(self) {
             let mut crew = self.crew.lock().unpoisoned();
             crew.threads -= 1;
-            // It is still the last waiting thread: it serves this request and then the next.
+            // This is still the last waiting thread: it serves this request and then the next.
             tracing::warn!(%error, "cannot start a thread: requests wait for each other");
         }
         Turn::Serve

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-/// Text for a terminal. Control characters and the marks that turn the direction of text are written as Rust escapes: `\n`, `\u{1b}`.
+/// Text for a terminal. Control characters and the marks that turn the direction of text are written as Rust escapes:
+/// `\n`, `\u{1b}`.
 #[must_use]
 pub fn plain(text: &str) -> String {
     text.chars().flat_map(plain_character).collect()

@@ -1,4 +1,5 @@
-//! What the kernel of this host has. Each function loads what is a module, if this process may.
+//! What the kernel of this host has. Each function loads the module that is needed, if this process
+//! may.
 
 use std::fs;
 use std::path::Path;

@@ -20,4 +20,4 @@ pub use kernel::{has_file_system, has_module};
 pub use locks::Unpoisoned;
 pub use nearest::nearest;
 pub use polling::poll;
-pub use programs::{has_program, in_path, program};
+pub use programs::{has_program, in_path, is_executable, program};

@@ -2,8 +2,8 @@
 
 use std::sync::{LockResult, PoisonError};
 
-/// The guard of a lock, also if a thread panicked while it held the lock: that ends the thread, not those that share the lock with it.
-/// For values that no panic leaves half changed.
+/// Gives the guard of a lock, also if a thread panicked while it held the lock. The panic ends that thread, not those that share
+/// the lock with it. For values that no panic leaves half changed.
 pub trait Unpoisoned<T> {
     /// The guard, or what a wait for a condition returns.
     fn unpoisoned(self) -> T;

@@ -60,8 +60,8 @@ pub fn of_other_namespaces() -> impl Iterator<Item = (u32, Vec<Mount>)> {
     })
 }
 
-/// The mount of a line. `None` if it is not complete. Its fields: id, parent, device, root, directory, options, optional fields, `-`, type,
-/// source, options.
+/// The mount of a line. `None` if it is not complete. Its fields: id, parent, device, root, directory, options,
+/// optional fields, `-`, type, source, options.
 #[must_use]
 pub fn parse_line(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|byte| *byte == b' ');

@@ -8,11 +8,11 @@ const fn wrong_max(letters: usize) -> usize {
     1 + letters / 4
 }
 
-/// Longest name that is compared; longer ones are no typing errors.
+/// Longest name that is compared: a longer one is not a typing error.
 const NAME_LETTERS_MAX: usize = 100;
 
-/// The known name that is nearest to `word`. A name is near if few letters differ, also from the beginning of the name, or if `word` is
-/// a part of it. `None` if there is no near name.
+/// The known name that is nearest to `word`. A name is near if few letters differ, also from the beginning of the name,
+/// or if `word` is a part of it. `None` if there is no near name.
 #[must_use]
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let letters = word.chars().count();
@@ -21,7 +21,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     }
     let rank = |name: &'a str| {
         let begins: String = name.chars().take(letters).collect();
-        // A name that goes on is a little further off than one that ends there.
+        // A name that continues is slightly less near than one that ends there.
         let wrong = levenshtein(word, name).min(levenshtein(word, &begins) + 1);
         let part = letters >= 4 && name.contains(word);
         (part || wrong <= wrong_max(letters)).then_some((wrong, name))

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// Calls `ready` until it returns a value, with a pause after each call. `None` after the limit; there is always a first call.
 ///
 /// # Errors
-/// That of `ready`, at once.
+/// The error of `ready`, at once.
 pub fn poll<T, E>(limit: Duration, pause: Duration, mut ready: impl FnMut() -> Result<Option<T>, E>) -> Result<Option<T>, E> {
     let end = Instant::now() + limit;
     loop {

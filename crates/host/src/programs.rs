@@ -2,7 +2,8 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 /// Where the administrator's programs are, which PATH of other users may lack.
 const ADMINISTRATOR: [&str; 2] = ["/usr/sbin", "/sbin"];
@@ -25,10 +26,16 @@ pub fn has_program(name: &str) -> bool {
     program(name).is_some()
 }
 
+/// Whether this is a file that may be executed.
+#[must_use]
+pub fn is_executable(file: &Path) -> bool {
+    file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
 fn find(name: &OsStr, further: &[&str]) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let directories = env::split_paths(&path).chain(further.iter().map(PathBuf::from));
-    directories.map(|directory| directory.join(name)).find(|file| file.is_file())
+    directories.map(|directory| directory.join(name)).find(|file| is_executable(file))
 }
 
 #[cfg(test)]

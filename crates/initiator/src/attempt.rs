@@ -39,8 +39,8 @@ impl Attempt {
         self.redirects > 0
     }
 
-    /// The address of the login that begins now. `own` is that of the portal. After a permanent redirect the new address is used. If a
-    /// login there fails, the next one uses the portal's own address again.
+    /// The address of the login that begins now. `own` is that of the portal. After a permanent redirect the new
+    /// address is used. If a login there fails, the next one uses the portal's own address again.
     pub(crate) fn begin(&mut self, own: Option<SocketAddr>) -> Option<SocketAddr> {
         self.current = self.next.take().or_else(|| {
             let failed_there = self.current == self.moved && !self.has_logged_in;
@@ -66,8 +66,8 @@ impl Attempt {
         }
     }
 
-    /// Called when the target refused or redirected the login over `portal`. The next login follows a redirect. Returns the error that the
-    /// path reports if it does not.
+    /// Called when the target refused or redirected the login over `portal`. The next login follows a redirect. Returns
+    /// the error that the path reports if it does not.
     pub(crate) fn refused(&mut self, portal: &str, status: LoginStatus, address: Option<&str>) -> Error {
         if !matches!(status, LoginStatus::MOVED_TEMPORARILY | LoginStatus::MOVED_PERMANENTLY) {
             return Error::Refused { portal: portal.to_owned(), status };
@@ -87,8 +87,9 @@ impl Attempt {
         Error::Redirected { portal: portal.to_owned(), to, reason }
     }
 
-    /// Called when a login ended without a session. If the list of CHAP algorithms may be the cause, the next login offers only MD5, at the
-    /// same address: tgt takes the number 7 for SHA-1, which is SHA-256, and other targets accept no list.
+    /// Called when a login ended without a session. If the list of CHAP algorithms may be the cause, the next login
+    /// offers only MD5, at the same address: tgt takes the number 7 for SHA-1, which is SHA-256, and other targets
+    /// accept no list.
     pub(crate) fn ended(&mut self, url: &IscsiUrl, session: &Initiator, error: &Error) {
         let is_answer = matches!(error, Error::Refused { .. } | Error::Protocol { .. } | Error::Broken { .. });
         let is_list = !self.md5_alone && url.chap_algorithms.is_none() && session.awaits_algorithm();

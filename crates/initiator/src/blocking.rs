@@ -7,16 +7,17 @@ use crate::options::Options;
 use crate::url::IscsiUrl;
 use std::time::Duration;
 
-/// Longer than any command takes: the device itself ends them.
+/// The wait of one turn. The device itself ends commands.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// Reads and writes that wait for their end. Ranges longer than one command are split; the parts are under way together.
+/// Reads and writes that wait for their end. Ranges longer than one command are split; the parts are in progress
+/// together.
 pub struct Blocking {
     device: Device,
 }
 
 impl Blocking {
-    /// See [`Device::open`].
+    /// As [`Device::open`].
     ///
     /// # Errors
     /// As [`Device::open`].
@@ -51,7 +52,8 @@ impl Blocking {
         Ok(data)
     }
 
-    /// Writes; with `fua` it is durable afterwards, whatever cache there is.
+    /// Writes. With `fua` the data is durable when this returns, even if the LUN has a volatile
+    /// cache.
     ///
     /// # Errors
     /// [`Failure`] of the first part that failed: the others may have been written.
@@ -66,7 +68,7 @@ impl Blocking {
         self.run(commands.collect()).map(|_| ())
     }
 
-    /// Makes durable what was written.
+    /// Makes the previous writes durable.
     ///
     /// # Errors
     /// [`Failure`] of the flush.
@@ -87,7 +89,7 @@ impl Blocking {
                 ended.push(completion);
             }
             if ended.len() < count && self.device.turn(Some(WAIT), None).is_err() {
-                // Another LUN behind a portal: nothing more may be sent.
+                // A portal leads to another LUN: nothing more may be sent.
                 return Err(Failure::NoPath);
             }
         }

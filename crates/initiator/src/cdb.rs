@@ -1,6 +1,6 @@
 //! The CDBs that are sent (SPC-4, SBC-3).
 
-/// A CDB and how many of its bytes count.
+/// A CDB and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cdb {
     bytes: [u8; 16],
@@ -40,7 +40,7 @@ pub(crate) const fn test_unit_ready() -> Cdb {
     Cdb::new(6, 0x00)
 }
 
-/// INQUIRY; of a vital product data page, if one is named.
+/// INQUIRY, or INQUIRY of a vital product data page if `page` names one.
 pub(crate) fn inquiry(page: Option<u8>, bytes: u16) -> Cdb {
     Cdb::new(6, 0x12).set(1, [u8::from(page.is_some()), page.unwrap_or(0)]).set(3, bytes.to_be_bytes())
 }

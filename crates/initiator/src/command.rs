@@ -1,45 +1,46 @@
-//! What is asked of a LUN, and how it ended.
+//! Commands to a LUN, and their results.
 
 use crate::cdb::{self, Cdb};
 use crate::sense::SenseCode;
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// A command. Offsets and lengths are in bytes and multiples of the logical block; buffers come back in the [`Completion`].
+/// A command. Offsets and lengths are in bytes and multiples of the logical block. The [`Completion`] returns the buffers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Reads as many bytes as the buffer is long.
     Read {
-        /// Where.
+        /// First byte.
         offset: u64,
-        /// For the data.
+        /// Receives the data.
         buffer: Vec<u8>,
     },
     /// Writes.
     Write {
-        /// Where.
+        /// First byte.
         offset: u64,
         /// The data.
         data: Vec<u8>,
-        /// Durable when it completes, whatever cache there is.
+        /// Whether the data must be durable when the command completes, even if the LUN has a
+        /// volatile cache.
         fua: bool,
     },
-    /// Makes durable what has completed before.
+    /// Makes the writes durable that completed before it.
     Flush,
-    /// Gives space back: what is read there later is not defined, unless the LUN promises zeroes.
+    /// Frees space. Later reads there return undefined data, unless the LUN guarantees zeroes.
     Unmap {
-        /// Where.
+        /// First byte.
         offset: u64,
-        /// How much.
+        /// Number of bytes.
         bytes: u64,
     },
     /// Writes zeroes.
     WriteZeroes {
-        /// Where.
+        /// First byte.
         offset: u64,
-        /// How much.
+        /// Number of bytes.
         bytes: u64,
-        /// Whether the space may be given back.
+        /// Whether the LUN may free the space.
         unmap: bool,
     },
 }
@@ -47,18 +48,18 @@ pub enum Command {
 /// A command that ended.
 #[derive(Debug)]
 pub struct Completion {
-    /// The tag it was submitted with.
+    /// The tag with which it was submitted.
     pub tag: u64,
-    /// The command; of a read that succeeded with its data.
+    /// The command. That of a successful read has the data.
     pub command: Command,
-    /// How.
+    /// Its result.
     pub result: Result<(), Failure>,
 }
 
 /// Why a command failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Failure {
-    /// The target says so.
+    /// The target returned this sense data.
     #[error("{0}")]
     Sense(SenseCode),
     /// Another initiator has the LUN reserved.
@@ -70,16 +71,17 @@ pub enum Failure {
     /// A failure of the target (RFC 7143 11.4.3), also after retries.
     #[error("the target failed with iSCSI response {0:#04x}")]
     Target(u8),
-    /// Fewer bytes than asked for.
+    /// The target transferred this number of bytes less than requested.
     #[error("{0} bytes fewer than requested")]
     Short(u32),
-    /// No path for as long as commands wait.
+    /// There was no path for as long as commands wait.
     #[error("no path to the LUN")]
     NoPath,
     /// Writes that were not flushed are lost. The device accepts no further command.
     #[error("the target lost writes that were not flushed")]
     Lost,
-    /// It does not fit the LUN: outside of it, not in whole blocks, or not supported.
+    /// The command does not fit the LUN: it is outside of it, not in whole blocks, or not
+    /// supported.
     #[error("outside the LUN, or not in whole blocks of it")]
     Invalid,
 }
@@ -98,7 +100,7 @@ impl Failure {
     }
 }
 
-/// What goes over the wire for a command.
+/// What is sent for a command.
 pub(crate) enum Wire<'a> {
     None(Cdb),
     Read(Cdb, u32),
@@ -107,7 +109,7 @@ pub(crate) enum Wire<'a> {
 }
 
 impl Command {
-    /// The first byte and the number of bytes it touches.
+    /// The first byte and the number of bytes that the command touches.
     pub(crate) fn range(&self) -> (u64, u64) {
         match self {
             Self::Read { offset, buffer } => (*offset, buffer.len() as u64),
@@ -117,7 +119,7 @@ impl Command {
         }
     }
 
-    /// Whether it changes what is on the LUN.
+    /// Whether the command changes what is on the LUN.
     pub(crate) const fn is_change(&self) -> bool {
         matches!(self, Self::Write { .. } | Self::Unmap { .. } | Self::WriteZeroes { .. })
     }
@@ -150,7 +152,7 @@ impl Command {
         }
     }
 
-    /// The command as it is sent to a LUN with blocks of `block_bytes`. The caller has checked its range.
+    /// The command as sent to a LUN with blocks of `block_bytes`. The caller has checked its range.
     pub(crate) fn wire(&self, block_bytes: u32) -> Wire<'_> {
         let (offset, bytes) = self.range();
         let (lba, count) = (offset / u64::from(block_bytes), (bytes / u64::from(block_bytes)) as u32);

@@ -1,4 +1,4 @@
-//! One connection: a socket, what is to be sent, what was received, and the state of its session.
+//! One connection: a socket, the bytes to send, the received bytes, and the state of its session.
 
 use crate::error::Error;
 use crate::socket;
@@ -10,11 +10,11 @@ use std::time::Instant;
 
 /// Room for received bytes: answers to 32 reads of 8 KiB.
 const INPUT_BYTES: usize = 288 << 10;
-/// Bytes that wait for the kernel before no further command is appended.
+/// If this number of bytes waits for the kernel, no further command is appended.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 
 pub(crate) struct Connection {
-    /// As messages name it.
+    /// Its name in messages.
     portal: String,
     stream: TcpStream,
     pub(crate) session: Initiator,
@@ -24,7 +24,7 @@ pub(crate) struct Connection {
     pub(crate) output: Vec<u8>,
     sent: usize,
     is_connected: bool,
-    /// When bytes came last, or it began.
+    /// When bytes last arrived, or when the connection began.
     pub(crate) heard: Instant,
 }
 
@@ -54,17 +54,17 @@ impl Connection {
         &self.portal
     }
 
-    /// Whether the socket has to be watched for being writable.
+    /// Whether to wait until the socket is writable.
     pub(crate) const fn has_output(&self) -> bool {
         !self.is_connected || self.sent < self.output.len()
     }
 
-    /// Whether so much waits to be sent that commands had better wait too.
+    /// Whether too many bytes wait to be sent for another command.
     pub(crate) const fn is_full(&self) -> bool {
         self.output.len() - self.sent >= OUTPUT_BYTES_MAX
     }
 
-    /// The socket is ready: ends the connecting, and begins the login.
+    /// Called when the socket is ready: ends the connecting, and begins the login.
     pub(crate) fn connected(&mut self, now: Instant) -> Result<(), Error> {
         if !self.is_connected {
             match socket::result(&self.stream) {
@@ -79,7 +79,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what the kernel takes.
+    /// Sends what the kernel accepts.
     pub(crate) fn send(&mut self) -> Result<(), Error> {
         if !self.is_connected {
             return Ok(());
@@ -98,7 +98,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives what is there, and hands over each event with the session and the bytes to be sent.
+    /// Receives available data, and calls `handle` with each event, the session and the bytes to be
+    /// sent.
     pub(crate) fn receive(
         &mut self,
         now: Instant,
@@ -140,7 +141,7 @@ impl Connection {
                 Framed::Incomplete { bytes_needed } => break bytes_needed,
             }
         };
-        // The rest goes to the front when it would not fit behind.
+        // The rest moves to the front if it would not fit where it is.
         let rest = self.end - self.start;
         if rest == 0 {
             (self.start, self.end) = (0, 0);

@@ -90,7 +90,7 @@ impl Device {
         }
     }
 
-    /// Which LUN it is.
+    /// The identity of the LUN.
     #[must_use]
     pub const fn identity(&self) -> &Identity {
         &self.identity
@@ -108,7 +108,7 @@ impl Device {
         self.paths.iter().map(Path::report).collect()
     }
 
-    /// Queues a command. Its `tag` comes back with the [`Completion`]; at the latest a little after
+    /// Queues a command. The [`Completion`] has its `tag`, and comes at the latest shortly after
     /// [`Options::replacement_timeout`].
     pub fn submit(&mut self, tag: u64, command: Command) {
         let now = Instant::now();

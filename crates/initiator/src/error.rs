@@ -15,15 +15,15 @@ pub enum Error {
     Resolve {
         /// The host.
         host: String,
-        /// What the resolver said.
+        /// The resolver's error.
         source: io::Error,
     },
-    /// No connection.
+    /// The connection could not be made.
     #[error("portal {portal} cannot be reached: {source}")]
     Connect {
         /// The portal.
         portal: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The connection broke.
@@ -31,15 +31,15 @@ pub enum Error {
     Broken {
         /// The portal.
         portal: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The target does not keep to the protocol, or a digest is wrong.
+    /// The target violates the protocol, or a digest is wrong.
     #[error("portal {portal} broke the protocol: {source}")]
     Protocol {
         /// The portal.
         portal: String,
-        /// How.
+        /// The violation.
         source: Fault,
     },
     /// The login was refused.
@@ -47,7 +47,7 @@ pub enum Error {
     Refused {
         /// The portal.
         portal: String,
-        /// Its status.
+        /// The status of the reply.
         status: LoginStatus,
     },
     /// The login was redirected, and the redirect cannot be followed.
@@ -115,6 +115,18 @@ impl Error {
                 "nothing listens on that port: check that the target runs (millrace serve --iscsi ADDR:PORT) and that the port is right"
                     .into(),
             ),
+            Self::Connect { .. } | Self::Silent { .. } => {
+                Some("the target does not run, is stopped, or is still starting: check it there; then check the address, the route and the firewall".into())
+            }
+            Self::Broken { source, .. } if source.kind() == io::ErrorKind::UnexpectedEof => Some(
+                "what listens on that port closes the connection: it is not an iSCSI target (an NFS port is one for `millrace nfs`), or it \
+                 refuses this host; `millrace lun list` shows the portals of a filer"
+                    .into(),
+            ),
+            Self::Protocol { .. } => {
+                Some("is it an iSCSI port? `millrace lun list` shows the portals of a filer".into())
+            }
+            Self::Resolve { host, .. } => Some(format!("check the spelling and `getent hosts {host}`")),
             _ => None,
         }
     }
@@ -126,7 +138,7 @@ pub enum Redirect {
     /// The next login goes there.
     #[error("the next login goes there")]
     Followed,
-    /// It does not name a usable address.
+    /// The redirect does not name a usable address.
     #[error(
         "the target did not name HOST[:PORT][,GROUP], or HOST has no address; check the address that the target redirects to"
     )]

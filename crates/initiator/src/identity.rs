@@ -1,17 +1,18 @@
-//! What a LUN says of itself.
+//! What a LUN reports about itself.
 
 use std::fmt;
 
-/// Which LUN it is, whatever path leads to it.
+/// Identifies a LUN over any path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// The designator of the LUN (SPC-4 7.8.6): NAA, else EUI-64, else T10 vendor, in hexadecimal behind its kind.
+    /// The designator of the LUN (SPC-4 7.8.6): NAA, else EUI-64, else T10 vendor, in hexadecimal after the name of its
+    /// kind.
     pub designator: String,
-    /// Who made it.
+    /// Vendor.
     pub vendor: String,
-    /// What it is.
+    /// Product.
     pub product: String,
-    /// The number of the target port group that this path belongs to.
+    /// The number of the target port group to which this path belongs.
     pub(crate) port_group: Option<u16>,
 }
 
@@ -21,7 +22,7 @@ impl fmt::Display for Identity {
     }
 }
 
-/// Sizes and abilities.
+/// Sizes of a LUN, and the commands that it supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Bytes of a logical block.
@@ -30,21 +31,21 @@ pub struct Geometry {
     pub blocks: u64,
     /// Bytes of a physical block.
     pub physical_block_bytes: u32,
-    /// Writes are durable behind a flush only (WCE of the Caching page). True where the LUN does not say.
+    /// Whether writes are durable only after a flush (WCE of the Caching page). True if the LUN does not report it.
     pub write_cache: bool,
-    /// Whether it cannot be written to.
+    /// Whether the LUN refuses writes.
     pub read_only: bool,
-    /// Whether it takes UNMAP.
+    /// Whether the LUN supports UNMAP.
     pub can_unmap: bool,
-    /// Whether it takes WRITE SAME with UNMAP.
+    /// Whether the LUN supports WRITE SAME with UNMAP.
     pub can_unmap_same: bool,
     /// Whether unmapped blocks read as zeroes.
     pub unmapped_is_zero: bool,
-    /// Bytes of one read or write, at most.
+    /// Maximum bytes of one read or write.
     pub transfer_bytes_max: u32,
-    /// Bytes of one UNMAP, at most.
+    /// Maximum bytes of one UNMAP.
     pub unmap_bytes_max: u64,
-    /// Bytes of one WRITE SAME, at most.
+    /// Maximum bytes of one WRITE SAME.
     pub write_same_bytes_max: u64,
 }
 
@@ -66,17 +67,17 @@ impl Default for Geometry {
     }
 }
 
-/// Where the target does not say: what every target takes.
+/// Used if the target reports no limit: every target accepts this.
 const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 
 impl Geometry {
-    /// Bytes of the whole LUN.
+    /// Bytes of the complete LUN.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.blocks.saturating_mul(self.block_bytes as u64)
     }
 
-    /// READ CAPACITY (16) (SBC-3 5.16).
+    /// Reads the data of READ CAPACITY (16) (SBC-3 5.16). `None` if it has no usable block size.
     pub(crate) fn read_capacity(&mut self, data: &[u8]) -> Option<()> {
         let last = u64::from_be_bytes(*data.first_chunk()?);
         self.block_bytes = u32::from_be_bytes(*data.get(8..)?.first_chunk()?);
@@ -84,11 +85,11 @@ impl Geometry {
         let exponent = u32::from(data.get(13)? & 0x0f);
         self.physical_block_bytes = self.block_bytes.checked_shl(exponent)?;
         self.unmapped_is_zero = data.get(14)? & 0x40 != 0;
-        // SBC-3 4.5: what is sold has blocks of 512 or 4096 bytes.
+        // SBC-3 4.5. LUNs on the market have blocks of 512 or 4096 bytes.
         (self.block_bytes.is_power_of_two() && (512..=65_536).contains(&self.block_bytes)).then_some(())
     }
 
-    /// The Block Limits page (SBC-3 6.6.4): 0 is "no limit said".
+    /// Reads the Block Limits page (SBC-3 6.6.4). In it, 0 means that the LUN reports no limit.
     pub(crate) fn read_block_limits(&mut self, page: &[u8]) {
         let word = |at: usize| page.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_be_bytes(*bytes));
         let in_bytes = |blocks: u64| blocks.saturating_mul(u64::from(self.block_bytes));
@@ -103,14 +104,14 @@ impl Geometry {
         }
     }
 
-    /// The Logical Block Provisioning page (SBC-3 6.6.6).
+    /// Reads the Logical Block Provisioning page (SBC-3 6.6.6).
     pub(crate) fn read_provisioning(&mut self, page: &[u8]) {
         let flags = page.get(5).copied().unwrap_or(0);
         self.can_unmap &= flags & 0x80 != 0;
         self.can_unmap_same = flags & 0x40 != 0;
     }
 
-    /// MODE SENSE (10) with the Caching page (SPC-4 7.5.2, SBC-3 6.5.6).
+    /// Reads the data of MODE SENSE (10) with the Caching page (SPC-4 7.5.2, SBC-3 6.5.6).
     pub(crate) fn read_mode(&mut self, data: &[u8]) {
         let Some(device) = data.get(3) else { return };
         self.read_only = device & 0x80 != 0;
@@ -126,14 +127,14 @@ impl Geometry {
 }
 
 impl Identity {
-    /// Standard INQUIRY data (SPC-4 6.6.2); whether the LUN is a disk that is there.
+    /// Reads standard INQUIRY data (SPC-4 6.6.2). Returns whether the LUN exists and is a disk.
     pub(crate) fn read_inquiry(&mut self, data: &[u8]) -> bool {
         let text = |from: usize, to: usize| String::from_utf8_lossy(data.get(from..to).unwrap_or_default()).trim().to_owned();
         (self.vendor, self.product) = (text(8, 16), text(16, 32));
         data.first() == Some(&0)
     }
 
-    /// The Device Identification page (SPC-4 7.8.6).
+    /// Reads the Device Identification page (SPC-4 7.8.6).
     pub(crate) fn read_designators(&mut self, page: &[u8]) {
         let mut rest = page.get(4..).unwrap_or_default();
         let mut best = 0;

@@ -1,21 +1,21 @@
 //! iSCSI initiator: one LUN over one or several portals.
 //!
-//! A [`Device`] is owned by one thread. [`Device::submit`] queues a command, [`Device::turn`] sends what the targets' windows take,
-//! receives what came and keeps the paths, [`Device::completed`] hands over what ended. [`Blocking`] is the same for programs that do
-//! one thing at a time, [`discover()`] asks a portal for its targets.
+//! One thread owns a [`Device`]. [`Device::submit`] queues a command. [`Device::turn`] sends what the targets' windows accept,
+//! receives, and maintains the paths. [`Device::completed`] returns a command that ended. [`Blocking`] is the same for programs
+//! that do one thing at a time. [`discover()`] asks a portal for its targets.
 //!
-//! **Paths.** Each portal is a session of its own (RFC 7143, ErrorRecoveryLevel 0, one connection). A command goes to the path with
-//! the best ALUA state and, among these, the fewest commands under way. A path that breaks, or that answers neither commands nor a
-//! NOP-Out, is closed; its commands are resent over another one, and it is tried again until it answers. While there is no path,
-//! commands wait for [`Options::replacement_timeout`], then fail.
+//! **Paths.** Each portal has its own session (RFC 7143, ErrorRecoveryLevel 0, one connection). A command goes to the path with
+//! the best ALUA state and, among these, the fewest commands in progress. The initiator closes a path that breaks, or that
+//! answers neither commands nor a NOP-Out. It resends the path's commands over another one, and retries the path until it
+//! answers. While there is no path, commands wait for [`Options::replacement_timeout`], then fail.
 //!
-//! **Order.** Commands under way together have no order: whoever wants two writes of a block in order submits the second when the
+//! **Order.** Commands in progress together have no order. To write a block twice in order, submit the second write when the
 //! first has completed.
 //!
 //! **Durability.** A write to a LUN without a write cache is durable when it completes. With a write cache it is durable after a
-//! [`Command::Flush`] that was submitted later, or when it asked for FUA. Until then its data are kept here, up to
-//! [`Options::retained_bytes_max`], and written again where the target reports that it lost power (sense 29h/01h). If they cannot be, every
-//! command fails from then on: what is on the LUN is not what was written.
+//! [`Command::Flush`] that was submitted later, or if it had FUA set. Until then the initiator keeps its data, up to
+//! [`Options::retained_bytes_max`], and writes it again if the target reports that it lost power (sense 29h/01h). If it cannot,
+//! every command fails from then on: the LUN does not contain what was written.
 #![forbid(unsafe_code)]
 
 pub mod attach;

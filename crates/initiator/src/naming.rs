@@ -14,7 +14,7 @@ pub(crate) fn host_name() -> Option<Name> {
     written.lines().find_map(|line| line.trim().strip_prefix("InitiatorName=")).and_then(|name| Name::new(name).ok())
 }
 
-/// The name that open-iscsi uses on this host, or one made of the host's name.
+/// The name that open-iscsi uses on this host, or a name made from the host's name.
 #[must_use]
 pub fn default_name() -> Name {
     host_name().unwrap_or_else(|| {
@@ -29,13 +29,13 @@ pub fn default_name() -> Name {
 /// Random bytes from the kernel.
 pub(crate) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    // The first 256 bytes of a call come whole, whatever signals do.
+    // A call for at most 256 bytes returns all of them, whatever signals arrive (getrandom(2)).
     let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
     bytes
 }
 
-/// The ISIDs of a device, one for each of its paths (RFC 7143 11.12.5, type 10b). Random, but that those of one use, which has this
-/// name on this host, are known by each other.
+/// The ISIDs of a device, one for each of its paths (RFC 7143 11.12.5, type 10b). They are random. Those of one use, which has
+/// this name on this host, have a common part by which they are recognised.
 pub(crate) fn isids(of_use: Option<&str>) -> impl Fn(u8) -> Isid + use<> {
     let user = of_use.map_or_else(random, |name| {
         let mut hasher = FnvHasher::default();
@@ -56,7 +56,7 @@ mod tests {
         let (one, next, other) = (isids(Some("a LUN")), isids(Some("a LUN")), isids(None));
         assert_ne!(one(0), one(1));
         assert!(!one(0).succeeds(one(1)) && !other(0).succeeds(one(0)));
-        // One in 4096 has the life of the one before it.
+        // One of 4096 devices has the same life as the previous one.
         assert!(next(0).succeeds(one(1)) || next(0) == one(0));
         assert!(default_name().as_str().starts_with("iqn.") || std::path::Path::new(NAME_FILE).exists());
     }

@@ -9,31 +9,32 @@ use std::time::Duration;
 pub struct Options {
     /// This initiator's name.
     pub name: Name,
-    /// Commands under way on one path.
+    /// Commands in progress on one path.
     pub depth: usize,
-    /// A path has this long to connect, log in and say what it leads to.
+    /// Time in which a path must connect, log in and identify its LUN.
     pub login_timeout: Duration,
-    /// A path with commands under way that brings nothing for so long is asked by a NOP-Out.
+    /// If nothing arrives over a path with commands in progress for this time, a NOP-Out is sent.
     pub ping_after: Duration,
-    /// The same of a path that has nothing to do.
+    /// As [`Self::ping_after`], for a path without commands.
     pub idle_ping_after: Duration,
-    /// A NOP-Out has to be answered within this time, or the path is given up.
+    /// If a NOP-Out is not answered within this time, the path is closed.
     pub ping_timeout: Duration,
-    /// A command has to be answered within this time, or its path is given up.
+    /// If a command is not answered within this time, its path is closed.
     pub command_timeout: Duration,
     /// Commands wait this long for a path, then they fail (node.session.timeo.replacement_timeout of open-iscsi).
     pub replacement_timeout: Duration,
-    /// Of a LUN with a write cache: bytes of changes that were not flushed, kept to be written again when the target loses power. A flush is
-    /// sent when half of it is used. 0: nothing is kept, and a power loss ends the device.
+    /// For a LUN with a write cache: bytes of unflushed changes that are kept, to be written again if the target loses power.
+    /// When half of it is used, a flush is sent. 0: nothing is kept, and a power loss ends the device.
     pub retained_bytes_max: usize,
-    /// What the LUN is used for on this host, where one process at a time does so: the sessions that a process of this use left behind
-    /// are ended, with the writes that are still on their way, before this one sends a command. Our target does so; others answer that
-    /// they do not know it. None: nobody's sessions are ended.
+    /// What the LUN is used for on this host, if one process at a time does so. Before this process sends a command, the sessions
+    /// that an earlier process of this use left are ended, with the writes that are still in flight. Millrace's target supports
+    /// that; others answer that they do not. `None`: no session of another process is ended.
     pub of_use: Option<String>,
 }
 
 impl Options {
-    /// For so many portals: with a second path, a silent one is given up within 1.5 s; a single one has 10 s.
+    /// Options for this number of portals. With a second path, a silent one is closed within 1.5 s; a single one has 10
+    /// s.
     #[must_use]
     pub fn for_portals(portals: usize) -> Self {
         let (ping_after, ping_timeout) = if portals > 1 {
@@ -58,7 +59,7 @@ impl Options {
     /// Uses this name instead of the host's.
     ///
     /// # Errors
-    /// [`NameError`] where it is none.
+    /// [`NameError`] if the name is not valid.
     pub fn set_name(&mut self, name: &str) -> Result<(), NameError> {
         self.name = Name::of_user(name)?;
         Ok(())

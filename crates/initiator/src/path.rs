@@ -22,14 +22,15 @@ use std::time::{Duration, Instant};
 
 /// The wait before the next login of a path that failed: the first, and the longest.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
-/// How long the answer to a request to end a session may take. Then the request is made again.
+/// How long the answer to a request to end a session may take. Then the request is repeated.
 const FENCE_ANSWER: Duration = Duration::from_secs(5);
 
 pub(crate) enum Task {
     Command(Submitted),
     /// A command of the probe, the memory for its data, and when it was sent.
     Probe(Vec<u8>, Instant),
-    /// A flush that the target answered with GOOD. It succeeds once the loss epoch in this page is known to be the same as before.
+    /// A flush that the target answered with GOOD. It succeeds once the loss epoch in this page is known to be the same
+    /// as before.
     Verify(Submitted, Vec<u8>),
     /// The request to end the session of the path with this number, and how often that path had failed when it was sent.
     EndSession(usize, u64),
@@ -38,8 +39,8 @@ pub(crate) enum Task {
 }
 
 impl Task {
-    /// When it was sent, if the path ends without an answer within [`Options::command_timeout`]. The other tasks have limits of their own:
-    /// the login timeout, and [`FENCE_ANSWER`].
+    /// When it was sent, if the path ends without an answer within [`Options::command_timeout`]. The other tasks have
+    /// limits of their own: the login timeout, and [`FENCE_ANSWER`].
     const fn sent(&self) -> Option<Instant> {
         match self {
             Self::Command(submitted) | Self::Verify(submitted, _) => Some(submitted.sent),
@@ -52,11 +53,11 @@ impl Task {
 pub(crate) struct Path {
     pub(crate) portal: String,
     addresses: Vec<SocketAddr>,
-    /// The index of the last address that was tried.
+    /// The last of `addresses` that was tried.
     address: Option<SocketAddr>,
     pub(crate) portal_group: Option<u16>,
     isid: Isid,
-    /// Sessions that an earlier process left at the target may not have ended yet.
+    /// Whether sessions that an earlier process left at the target may not have ended yet.
     pub(crate) has_former: bool,
     former_due: Option<Instant>,
     pub(crate) lun_number: u16,
@@ -68,10 +69,10 @@ pub(crate) struct Path {
     pub(crate) commands: usize,
     /// Changes of a broken session. The target may still execute them.
     pub(crate) fenced: Vec<Submitted>,
-    /// When the target must be asked, or asked again, to end their session.
+    /// When the target must be asked, or asked again, to end that session.
     fence_at: Instant,
     pub(crate) probe: Option<Probe>,
-    /// The LUN has to be probed again.
+    /// Whether the LUN must be probed again.
     pub(crate) asks_again: bool,
     /// What the path has learned about its LUN, until the device takes it.
     pub(crate) learned: Option<Probe>,
@@ -84,7 +85,8 @@ pub(crate) struct Path {
     looked: Instant,
     pub(crate) in_a_row: u32,
     pub(crate) failures: u64,
-    /// How often the path went down after it had been up, also at the request of the target. Failures while it is down are retries.
+    /// How often the path went down after it had been up, also at the request of the target. Failures while it is down
+    /// are retries.
     downs: u64,
     pub(crate) completed: u64,
     pub(crate) last_error: Option<Error>,
@@ -162,8 +164,8 @@ impl Path {
         self.commands
     }
 
-    /// Number of commands that must end before lost changes are written again: those in progress, and changes of a replay that a broken
-    /// session may still execute.
+    /// Number of commands that must end before lost changes are written again: those in progress, and changes of a
+    /// replay that a broken session may still execute.
     pub(crate) fn under_way_for_replay(&self) -> usize {
         self.commands + self.fenced.iter().filter(|one| matches!(one.origin, Origin::Replay(_))).count()
     }
@@ -230,7 +232,8 @@ impl Path {
         }
     }
 
-    /// Asks for the loss epoch after a flush that the target answered with GOOD. Returns the flush if the session does not accept the command.
+    /// Asks for the loss epoch after a flush that the target answered with GOOD. Returns the flush if the session does
+    /// not accept the command.
     pub(crate) fn verify(&mut self, session: &mut Initiator, output: &mut Vec<u8>, flush: Submitted) -> Result<(), Submitted> {
         let (cdb, bytes) = loss_epoch_command();
         let Some(itt) = request(session, output, self.lun, cdb.as_bytes(), Transfer::Read(bytes)) else { return Err(flush) };
@@ -239,8 +242,8 @@ impl Path {
         Ok(())
     }
 
-    /// Closes the path and queues its commands for a resend. The next login follows later, or at once after a redirect or with another list
-    /// of CHAP algorithms.
+    /// Closes the path and queues its commands for a resend. The next login follows later, or at once after a redirect
+    /// or with another list of CHAP algorithms.
     pub(crate) fn fail(&mut self, url: &IscsiUrl, error: Error, now: Instant, work: &mut Work) {
         if let (PathState::Starting, Some(connection)) = (self.state, &self.connection) {
             self.attempt.ended(url, &connection.session, &error);
@@ -313,13 +316,13 @@ impl Path {
         }
     }
 
-    /// Notes that the target was asked.
+    /// Notes that the target was asked to end the broken session.
     pub(crate) fn fence_asked(&mut self, now: Instant) {
         self.fence_at = now + FENCE_ANSWER;
     }
 
-    /// Takes the target's answer about the session that broke at this failure of the path. The answer does not count for a later session,
-    /// which may have begun after it.
+    /// Takes the target's answer about the session that broke at this failure of the path. The answer does not count
+    /// for a later session, which may have begun after it.
     pub(crate) fn fence_answered(&mut self, failures: u64, answer: FenceAnswer, now: Instant, work: &mut Work) {
         if failures != self.failures {
             return;
@@ -381,7 +384,8 @@ impl Path {
             }
             PathState::Draining if self.commands == 0 => {
                 self.log_out();
-                // The answer to a request to end another session does not arrive any more. So the request is repeated over another path.
+                // The answer to a request to end another session does not arrive any more. So the request is repeated
+                // over another path.
                 let left = self.take_tasks(work);
                 work.send_again(left);
                 self.retry_at = now + RETRY.1;

@@ -17,7 +17,7 @@ use std::io;
 use std::time::Instant;
 
 impl Path {
-    /// Receives, and handles the events.
+    /// Receives data, and handles the events in it.
     pub(crate) fn receive(&mut self, now: Instant, work: &mut Work) -> Result<(), Error> {
         let Some(mut connection) = self.connection.take() else { return Ok(()) };
         let result = connection
@@ -37,7 +37,7 @@ impl Path {
     ) -> Result<(), Error> {
         match event {
             Event::LoggedIn(_) => {
-                // The login ended the session before, with its tasks (RFC 7143 6.3.5).
+                // The login ended the previous session, with its tasks (RFC 7143 6.3.5).
                 work.send_again(std::mem::take(&mut self.fenced));
                 // After a redirect the group belongs to another portal.
                 self.portal_group = session.portal_group().filter(|_| !self.attempt.is_redirected());
@@ -94,7 +94,7 @@ impl Path {
         Ok(())
     }
 
-    /// The target rejected a PDU.
+    /// Called when the target rejected a PDU.
     fn rejected(
         &mut self,
         (session, output): (&mut Initiator, &mut Vec<u8>),
@@ -119,7 +119,7 @@ impl Path {
         Error::Broken { portal: self.portal.clone(), source: io::Error::other(why) }
     }
 
-    /// A command ended.
+    /// Called when a command ended.
     fn ended(
         &mut self,
         (session, output): (&mut Initiator, &mut Vec<u8>),
@@ -135,7 +135,8 @@ impl Path {
                 if let Some(code) = SenseCode::parse(sense)
                     && status.status == 2
                 {
-                    // The LUN may have a write cache from now on. The path asks for the mode again, and assumes a cache until then.
+                    // The LUN may have a write cache from now on. The path asks for the mode again, and assumes a cache
+                    // until then.
                     work.write_cache |= code.is_new_mode();
                     work.ask_again |= code.is_new_capacity() || code.is_new_access_state() || code.is_new_mode();
                     if code.reaction() == Reaction::OtherPath {

@@ -1,8 +1,8 @@
-//! How a path shows itself: its state, and what ALUA says of it.
+//! The report about a path: its state, and its ALUA state.
 
 use std::net::SocketAddr;
 
-/// ALUA (SPC-4 5.15.2), the best first.
+/// ALUA states (SPC-4 5.15.2), the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AccessState {
     /// Active/optimized.
@@ -26,40 +26,40 @@ impl AccessState {
     }
 }
 
-/// How far a path is.
+/// The state of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathState {
-    /// It waits before it is tried again.
+    /// The path waits before the next attempt.
     Down,
-    /// It connects, logs in, or asks what it leads to.
+    /// The path connects, logs in, or probes its LUN.
     Starting,
-    /// It takes commands.
+    /// The path accepts commands.
     Up,
-    /// The target asked to be left; what is under way is waited for.
+    /// The target asked the initiator to log out. The commands in progress end first.
     Draining,
 }
 
-/// A path, to be shown.
+/// A path, for display.
 #[derive(Clone, Debug)]
 pub struct PathReport {
     /// Its portal, as in the URL.
     pub portal: String,
-    /// The address of the portal that it was tried at last, before the target sent it elsewhere; none before the first try.
+    /// The address of the portal that was last tried, before any redirect. `None` before the first attempt.
     pub address: Option<SocketAddr>,
-    /// The tag of the portal group it was logged in to last.
+    /// The tag of the portal group of the last login.
     pub portal_group: Option<u16>,
-    /// How far it is.
+    /// Its state.
     pub state: PathState,
-    /// What ALUA says of it.
+    /// Its ALUA state.
     pub access: AccessState,
-    /// Commands under way.
+    /// Commands in progress.
     pub under_way: usize,
     /// Commands that ended over it.
     pub completed: u64,
-    /// Times that it, or an attempt to bring it up, failed.
+    /// How often the path failed, or an attempt to bring it up.
     pub failures: u64,
-    /// Times that it went down after it had been up.
+    /// How often the path went down after it had been up.
     pub downs: u64,
-    /// Why it failed last.
+    /// The last error.
     pub last_error: Option<String>,
 }

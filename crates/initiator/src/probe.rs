@@ -25,7 +25,7 @@ enum Step {
     Units,
 }
 
-/// What was learned so far.
+/// What a path has learned so far.
 #[derive(Debug)]
 pub(crate) struct Probe {
     step: Step,

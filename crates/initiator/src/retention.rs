@@ -1,8 +1,9 @@
-//! Changes that completed in a LUN's volatile cache. They are kept until a flush covers them, and written again if the target loses them.
+//! Changes that completed in a LUN's volatile cache. They are kept until a flush covers them, and written again if the
+//! target loses them.
 //!
-//! When a loss is noticed, no new command is sent until those in progress have ended. A write among these may have been executed after the
-//! loss, and is kept after the others. Then all kept changes are written in the order in which they completed. Then the commands that
-//! waited continue.
+//! When a loss is noticed, no new command is sent until those in progress have ended. A write among these may have been
+//! executed after the loss, and is kept after the others. Then all kept changes are written in the order in which they
+//! completed. Then the commands that waited continue.
 
 use crate::command::Command;
 use std::collections::VecDeque;
@@ -50,8 +51,8 @@ impl Retention {
         }
     }
 
-    /// Drops what is kept of a range, because a later write of it is durable. The older data must not be written again, not even for a
-    /// moment: the process may end at that moment, and another initiator may flush.
+    /// Drops what is kept of a range, because a later write of it is durable. The older data must not be written again,
+    /// not even for a moment: the process may end at that moment, and another initiator may flush.
     fn forget(&mut self, (start, bytes): (u64, u64)) {
         let touches = |command: &Command| {
             let (offset, length) = command.range();

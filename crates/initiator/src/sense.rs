@@ -11,27 +11,27 @@ pub struct SenseCode {
     pub asc: u8,
     /// Its qualifier.
     pub ascq: u8,
-    /// The error belongs to an earlier command (SPC-4 4.5.5).
+    /// Whether the error belongs to an earlier command (SPC-4 4.5.5).
     pub deferred: bool,
 }
 
-/// What a CHECK CONDITION asks for.
+/// What a CHECK CONDITION requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reaction {
     /// The command is resent, which helps at once or not at all.
     Repeat,
     /// The command is resent for a while: the target is not ready yet.
     Later,
-    /// The same, over another path: this one has no access.
+    /// As `Later`, over another path: this one has no access.
     OtherPath,
-    /// What was written and not flushed is lost.
+    /// Writes that were not flushed are lost.
     Lost,
     /// The command has failed.
     Fail,
 }
 
 impl SenseCode {
-    /// That of sense data; nothing where the format is unknown.
+    /// Parses sense data. `None` if the format is unknown.
     pub(crate) fn parse(sense: &[u8]) -> Option<Self> {
         let byte = |at: usize| sense.get(at).copied();
         let (format, deferred) = (byte(0)? & 0x7f, byte(0)? & 1 == 1);
@@ -45,8 +45,8 @@ impl SenseCode {
     pub(crate) const fn reaction(self) -> Reaction {
         match (self.key, self.asc, self.ascq) {
             _ if self.deferred => Reaction::Lost,
-            // POWER ON OCCURRED: what was in a volatile cache is gone. With 29h/00h it may be: many targets say so to each new session, and
-            // nothing else after a loss. Writing again what was not flushed does no harm.
+            // POWER ON OCCURRED: the content of a volatile cache is lost. With 29h/00h it may be lost: many targets report that
+            // to each new session, and report nothing else after a loss. Another write of what was not flushed does no harm.
             (0x06, 0x29, 0x00 | 0x01) => Reaction::Lost,
             (0x06 | 0x01 | 0x0b, ..) => Reaction::Repeat,
             (0x02, 0x04, 0x01 | 0x0a) => Reaction::Later,

@@ -8,15 +8,15 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// Bytes the kernel may keep for a connection, each way.
+/// Bytes that the kernel may keep for a connection, in each direction.
 const KERNEL_BYTES: usize = 4 << 20;
 
-/// Begins a connection; it is there when the socket can be written to, or failed as [`result`] says.
+/// Begins a connection. When the socket is writable, the connection is made or has failed, as [`result`] returns.
 pub(crate) fn begin(address: SocketAddr) -> io::Result<TcpStream> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, Some(ipproto::TCP))?;
     sockopt::set_tcp_nodelay(&socket, true)?;
-    // The kernel takes less where net.core.rmem_max says so; it is then as fast as that.
+    // The kernel accepts less if net.core.rmem_max is lower, which makes the connection slower.
     let _ = sockopt::set_socket_recv_buffer_size(&socket, KERNEL_BYTES);
     let _ = sockopt::set_socket_send_buffer_size(&socket, KERNEL_BYTES);
     match connect(&socket, &address) {
@@ -25,7 +25,7 @@ pub(crate) fn begin(address: SocketAddr) -> io::Result<TcpStream> {
     }
 }
 
-/// How a connection that can be written to came out.
+/// The outcome of a connection whose socket is writable.
 pub(crate) fn result(stream: &TcpStream) -> io::Result<()> {
     match stream.take_error()? {
         Some(error) => Err(error),
@@ -33,7 +33,7 @@ pub(crate) fn result(stream: &TcpStream) -> io::Result<()> {
     }
 }
 
-/// Sends what the kernel takes; how many bytes.
+/// Sends what the kernel accepts. Returns the number of bytes.
 pub(crate) fn send(mut stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     loop {
         match stream.write(bytes) {
@@ -44,7 +44,7 @@ pub(crate) fn send(mut stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     }
 }
 
-/// Receives what is there; 0 when that is nothing.
+/// Receives available data. Returns 0 if no data is available.
 pub(crate) fn receive(mut stream: &TcpStream, into: &mut [u8]) -> io::Result<usize> {
     loop {
         match stream.read(into) {
@@ -56,13 +56,14 @@ pub(crate) fn receive(mut stream: &TcpStream, into: &mut [u8]) -> io::Result<usi
     }
 }
 
-/// What is waited for.
+/// A descriptor to wait for.
 pub(crate) struct Wait<'a> {
     pub(crate) fd: BorrowedFd<'a>,
     pub(crate) to_send: bool,
 }
 
-/// Waits until one of them is ready or the time is over, or a signal comes; which are ready.
+/// Waits until one of the descriptors is ready, the time is over, or a signal arrives. Returns
+/// which are ready.
 pub(crate) fn wait(waits: &[Wait<'_>], time: Duration) -> io::Result<Vec<bool>> {
     let flags = |wait: &Wait<'_>| if wait.to_send { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
     let mut fds: Vec<PollFd<'_>> = waits.iter().map(|wait| PollFd::from_borrowed_fd(wait.fd.as_fd(), flags(wait))).collect();

@@ -17,16 +17,17 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 /// How a turn ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
-    /// The caller's own descriptor can be read.
+    /// Whether the caller's own descriptor is readable.
     pub is_woken: bool,
 }
 
 impl Device {
-    /// Sends what can be sent, waits until something comes or `wait` is over (with none: does not wait), and takes it. It does not
-    /// wait while completions are there to be fetched. `wake` ends the wait too, when it can be read.
+    /// Sends what can be sent, waits until data arrives or `wait` is over (`None`: does not wait), and receives the data. Does
+    /// not wait while completions can be fetched. The wait also ends when `wake` is readable.
     ///
     /// # Errors
-    /// [`Error::OtherLun`]: a portal leads to another LUN. Paths that break are no error: they are tried again.
+    /// [`Error::OtherLun`]: a portal leads to another LUN. [`Error::Broken`]: poll(2) failed. A path that breaks is not
+    /// an error: it is retried.
     pub fn turn(&mut self, wait: Option<Duration>, wake: Option<BorrowedFd<'_>>) -> Result<Turn, Error> {
         let now = Instant::now();
         self.keep_paths(now);
@@ -42,7 +43,7 @@ impl Device {
             socket::wait(&waits, wait).map_err(|source| Error::Broken { portal: self.url.portals_text(), source })?
         };
         self.receive(&ready)?;
-        // This was the last command that the caller waited for.
+        // `wake` is the last descriptor in the list.
         Ok(Turn { is_woken: wake.is_some() && ready.last() == Some(&true) })
     }
 
@@ -72,7 +73,8 @@ impl Device {
         }
     }
 
-    /// Asks the target, over another path, to end the sessions of broken paths. Their writes are not resent before.
+    /// Asks the target, over another path, to end the sessions of broken paths. Their writes are not resent before
+    /// that.
     fn fence(&mut self, now: Instant) {
         for (number, failures, answer) in std::mem::take(&mut self.work.fence_answers) {
             if let Some(path) = self.paths.get_mut(number) {

@@ -1,7 +1,8 @@
-//! `iscsi://[USER%SECRET@]HOST[:PORT][,HOST2[:PORT2]…][/IQN/LUN][?key=value&…]`, the URL of libiscsi. Several hosts are an extension.
+//! `iscsi://[USER%SECRET@]HOST[:PORT][,HOST2[:PORT2]…][/IQN/LUN][?key=value&…]`, the URL of libiscsi. Several hosts are
+//! an extension.
 //!
-//! No error shows a secret: the error leaves out each part of the URL that may belong to one. No host is resolved before the whole URL is
-//! valid.
+//! No error shows a secret: the error leaves out each part of the URL that may belong to one. No host is resolved
+//! before the whole URL is valid.
 
 use iscsi_proto::chap::{Algorithm, Credential};
 use iscsi_proto::login::Name;
@@ -25,10 +26,10 @@ pub struct IscsiUrl {
     pub credential: Option<Credential>,
     /// The CHAP credential of the target.
     pub target_credential: Option<Credential>,
-    /// The CHAP algorithms to offer, the preferred one first: `chap_algs=sha256,md5`. Without this option all are offered, and if that fails
-    /// only MD5.
+    /// The CHAP algorithms to offer, the preferred one first: `chap_algs=sha256,md5`. Without this option all are
+    /// offered, and if that fails only MD5.
     pub chap_algorithms: Option<Vec<Algorithm>>,
-    /// Whether headers and data shall carry CRC32C digests: `header_digest=crc32c`, `data_digest=crc32c`.
+    /// Whether headers and data must carry CRC32C digests: `header_digest=crc32c`, `data_digest=crc32c`.
     pub digests: (bool, bool),
 }
 
@@ -134,8 +135,8 @@ fn algorithms(list: &str) -> Result<Vec<Algorithm>, String> {
     list.split(',').map(one).collect()
 }
 
-/// The credential of a URL, or that in two environment variables of libiscsi. Environment variables exist because every user of the host
-/// can see the arguments of a program.
+/// The credential of a URL, or that in two environment variables of libiscsi. These exist because every user of the host can see
+/// the arguments of a program.
 fn credential(given: Option<(String, String)>, user: &str, secret: &str) -> Result<Option<Credential>, String> {
     let given = match given {
         Some(given) => Some(given),
@@ -193,7 +194,7 @@ impl FromStr for IscsiUrl {
 }
 
 impl fmt::Display for IscsiUrl {
-    /// Without secrets.
+    /// The URL without secrets.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "iscsi://{}", self.portals_text())?;
         match &self.target {
@@ -207,7 +208,8 @@ pub(crate) fn portal_text(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// Parses a host name or an address, and a port. An error does not show the text, because it may be part of a secret that was not encoded.
+/// Parses a host name or an address, and a port. An error does not show the text, because it may be part of a secret
+/// that was not encoded.
 pub(crate) fn portal(text: &str) -> Result<(String, u16), String> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
@@ -249,7 +251,11 @@ fn is_crc(value: &str) -> Result<bool, String> {
 
 /// The URL without each part that is, or may be, part of a secret.
 fn without_secrets(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return "…".into() };
+    let Some((scheme, rest)) = url.split_once("://") else {
+        // Without a user there is no secret in front of an option.
+        let is_clear = !url.contains(['@', '?', '%']);
+        return if is_clear { url.to_owned() } else { "a text that may contain a secret".to_owned() };
+    };
     let Parts { user, hosts, path, query } = Parts::of(rest);
     let is_clear =
         !path.contains('@') && !query.contains('@') && hosts.split(',').all(|host| host.is_empty() || portal(host).is_ok());

@@ -28,13 +28,13 @@ pub(crate) struct Submitted {
     pub(crate) sent: Instant,
 }
 
-/// Who submitted a command.
+/// What submitted a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Caller,
     /// The replay with this number: the target had lost the change.
     Replay(u64),
-    /// The initiator itself: a flush that makes room among the kept changes.
+    /// The initiator itself: a flush that frees space for kept changes.
     OwnFlush,
 }
 
@@ -45,8 +45,8 @@ pub(crate) struct Work {
     /// Waiting commands of a replay. No other command is sent before them.
     pub(crate) replays: VecDeque<Submitted>,
     pub(crate) retention: Retention,
-    /// The flush that makes room among the kept changes, while it waits to be sent. It is not in `queue`, so that it does not wait for changes
-    /// that wait for it.
+    /// The flush that frees space for kept changes, while it waits to be sent. It is not in `queue`, so that it does not wait for
+    /// changes that wait for it.
     pub(crate) own_flush: Option<Submitted>,
     pub(crate) later: Vec<(Instant, Submitted)>,
     pub(crate) done: VecDeque<Completion>,
@@ -65,8 +65,8 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Called when the content of the LUN's volatile cache may be lost. The kept changes are written again. If they are not kept, the device
-    /// accepts no further command.
+    /// Called when the content of the LUN's volatile cache may be lost. The kept changes are written again. If they are
+    /// not kept, the device accepts no further command.
     pub(crate) fn note_loss(&mut self) {
         if self.write_cache && self.changes > self.flushed && !self.retention.begin_replay() {
             self.lose();
@@ -99,7 +99,7 @@ impl Work {
         }
     }
 
-    /// Sends a command again at a time, unless it was sent too often.
+    /// Resends a command at a time, unless it was sent too often.
     pub(crate) fn repeat(&mut self, mut submitted: Submitted, failure: Failure, at: Instant, attempts_max: u16) {
         submitted.attempts = submitted.attempts.saturating_add(1);
         if submitted.attempts >= attempts_max {
@@ -147,7 +147,8 @@ impl Work {
             let was_under_way = self.retention.is_replaying();
             match &submitted.command {
                 Command::Flush if was_under_way && is_own => return,
-                // It may have been executed before or after the loss, so its data, or what it covered, may lack lost changes.
+                // The command may have been executed before or after the loss, so its data, or what it covered, may lack lost
+                // changes.
                 Command::Flush | Command::Read { .. } if was_under_way => return self.later.push((submitted.sent, submitted)),
                 Command::Flush => {
                     self.flushed = self.flushed.max(submitted.covers);
@@ -162,7 +163,8 @@ impl Work {
                 _ => {}
             }
         } else if is_own {
-            // The target could not make the changes durable, and another write of them would not help. The next flush of a caller reports it.
+            // The target could not make the changes durable, and another write of them would not help. The next flush
+            // of a caller reports it.
             self.own_failure = result.err();
             self.retention.give_up();
         }

@@ -2,6 +2,7 @@
 
 pub(crate) mod cluster;
 pub(crate) mod engine;
+pub(crate) mod engines;
 pub(crate) mod kind;
 mod mariadb;
 pub(crate) mod postgres;

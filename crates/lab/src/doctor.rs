@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::compare::database_user;
-use crate::database::engine;
+use crate::database::engines;
 use crate::database::kind::DatabaseKind;
 use crate::database::postgres::binaries::Binaries;
 use crate::host::environment;
@@ -115,7 +115,7 @@ fn programs(options: &Options) -> Finding {
 /// Reports MariaDB. No path requires it.
 fn mariadb() -> Finding {
     let kind = DatabaseKind::MariaDb;
-    match engine::find(kind, None) {
+    match engines::find(kind, None) {
         Ok(found) => {
             let words = format!("version {} in {}: compare --database {kind}", found.version(), found.directory().display());
             finding(kind.title(), State::Good, words, None)

@@ -35,7 +35,7 @@ mod summary;
 #[expect(unsafe_code, reason = "signals, process control and file system calls that std lacks")]
 mod sys;
 
-pub use database::engine::missing_packages;
+pub use database::engines::missing_packages;
 pub use database::kind::DatabaseKind;
 pub use database::postgres::binaries::installed_programs;
 pub use error::LabError;

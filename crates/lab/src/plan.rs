@@ -8,6 +8,7 @@ mod gate;
 mod iscsi_settings;
 mod kernel_nfs;
 mod kernel_settings;
+mod knob;
 pub(crate) mod ladder;
 mod layout;
 mod load;
@@ -37,13 +38,14 @@ pub use gate::ShareGate;
 pub(crate) use iscsi_settings::{IscsiClient, IscsiSettings};
 pub(crate) use kernel_nfs::KernelNfs;
 pub(crate) use kernel_settings::KernelSettings;
+pub use knob::Knob;
 pub use ladder::{Ladder, Rung, Step};
 pub use layout::Layout;
 pub use load::{Level, Load};
 pub use order::{Estimate, interleave};
 pub use overrides::Overrides;
 pub use regime::{HOST, Regime};
-pub use tuning::{Knob, TUNED, Tuning, UNTUNED};
+pub use tuning::{TUNED, Tuning, UNTUNED};
 
 /// The default plan.
 pub const DEFAULT_PLAN: &str = include_str!("../../../plans/compare.toml");

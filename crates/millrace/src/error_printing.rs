@@ -34,7 +34,7 @@ pub(crate) fn refusal(phrase: impl Display, hint: impl Into<String>) -> anyhow::
     hinted(anyhow!("{phrase}"), hint)
 }
 
-/// The fix of an error that is there already; an empty one is none.
+/// The fix of an error that exists already. An empty fix is left out.
 pub(crate) fn hinted(error: anyhow::Error, hint: impl Into<String>) -> anyhow::Error {
     let hint = hint.into();
     if hint.is_empty() { error } else { anyhow!(Refusal { error, hint }) }
@@ -86,14 +86,13 @@ pub(crate) fn log_error(error: &anyhow::Error) {
 
 /// Whether the outermost message is a phrase: one of the binary's own, or of a library whose errors are phrases.
 fn completes_cannot(error: &anyhow::Error) -> bool {
+    // A context is looked for first: anyhow finds a refusal below it too.
+    if error.is::<String>() || error.is::<&'static str>() {
+        return true;
+    }
     match error.downcast_ref::<Refusal>() {
         Some(refusal) => completes_cannot(&refusal.error),
-        None => {
-            error.is::<String>()
-                || error.is::<&'static str>()
-                || error.is::<lab::LabError>()
-                || error.is::<filer::config::ConfigError>()
-        }
+        None => error.is::<lab::LabError>() || error.is::<filer::config::ConfigError>(),
     }
 }
 
@@ -132,7 +131,7 @@ fn after_paths(text: &str) -> Vec<&str> {
 }
 
 /// The known fixes of the error and of its causes.
-fn hints(error: &anyhow::Error) -> Vec<String> {
+pub(crate) fn hints(error: &anyhow::Error) -> Vec<String> {
     let mut hints: Vec<String> = Vec::new();
     for cause in error.chain() {
         if let Some(refusal) = cause.downcast_ref::<Refusal>() {
@@ -197,6 +196,8 @@ mod tests {
     fn a_cause_without_a_phrase_is_known_as_such() {
         let bare = anyhow!("http://x".parse::<dnfs::NfsUrl>().unwrap_err());
         assert!(!completes_cannot(&bare) && !completes_cannot(&hinted(bare, "as in nfs://filer/vol")));
+        let hinted_below = hinted(anyhow!("http://x".parse::<dnfs::NfsUrl>().unwrap_err()), "as in nfs://filer/vol");
+        assert!(completes_cannot(&hinted_below.context("list it")));
         assert!(completes_cannot(&refusal("serve /srv/db: no such directory", "mkdir /srv/db")));
     }
 

@@ -4,8 +4,9 @@
 mod closed_output;
 mod cmd;
 mod error_printing;
+mod help;
 
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::{FromArgMatches, Parser};
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
@@ -24,7 +25,7 @@ is not valid; 4 `tune apply` is done, and steps are left to you; 141 the reader 
 ended. A measurement ends with 130 on SIGINT (Ctrl-C), 143 on SIGTERM and 129 on SIGHUP. `millrace
 exec` and `millrace guest run` end with the code of the program they ran.";
 
-/// The version, with the commit where the build was told it (`scripts/commit`): two builds of one version are told apart.
+/// The version, with the commit if the build knew it (`scripts/commit`), so that two builds of one version differ.
 fn version() -> &'static str {
     static VERSION: OnceLock<String> = OnceLock::new();
     VERSION.get_or_init(|| version_of(option_env!("MILLRACE_COMMIT").unwrap_or_default()))
@@ -37,7 +38,7 @@ fn version_of(commit: &str) -> String {
 
 fn main() -> ExitCode {
     let arguments = cmd::of_mount_program(std::env::args_os().collect());
-    let matches = with_negative_values(Millrace::command()).try_get_matches_from(arguments);
+    let matches = with_negative_values(help::command()).try_get_matches_from(arguments);
     let matches = matches.unwrap_or_else(|error| error_printing::exit_with(&error));
     let millrace = Millrace::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     closed_output::guarded(|| {
@@ -69,7 +70,7 @@ mod tests {
     #[test]
     fn json_prints_to_stdout_everywhere_and_so_takes_no_value() {
         let mut count = 0;
-        each_command(&Millrace::command(), &mut |command| {
+        each_command(&help::command(), &mut |command| {
             let Some(json) = command.get_arguments().find(|option| option.get_long() == Some("json")) else { return };
             assert!(!json.get_action().takes_values(), "{} --json takes a value", command.get_name());
             count += 1;
@@ -81,9 +82,9 @@ mod tests {
     #[test]
     fn no_line_of_help_text_laid_out_by_hand_and_no_example_is_wrapped() {
         let mut wrapped = Vec::new();
-        each_command(&Millrace::command(), &mut |command| {
+        each_command(&help::command(), &mut |command| {
             let shown = command.clone().term_width(100).render_long_help().to_string();
-            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let text = help::text_of(command);
             let by_hand = |line: &&str| text.contains('\n') || line.contains("millrace ");
             let is_whole = |line: &str| shown.lines().any(|whole| whole == line.trim_end());
             let found = text.lines().filter(by_hand).filter(|line| !is_whole(line));
@@ -120,8 +121,8 @@ mod tests {
     /// The commands that a help text shows, each with the name of the command whose help it is.
     fn examples() -> Vec<(String, String)> {
         let mut examples = Vec::new();
-        each_command(&Millrace::command(), &mut |command| {
-            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        each_command(&help::command(), &mut |command| {
+            let text = help::text_of(command);
             let lines = text.lines().filter_map(|line| line.strip_prefix("  ").or_else(|| line.strip_prefix("Example: ")));
             let shown = lines.filter(|line| line.starts_with("millrace ")).flat_map(|line| without_remark(line).split("; "));
             examples.extend(shown.map(|example| (command.get_name().to_owned(), example.to_owned())));
@@ -135,7 +136,7 @@ mod tests {
         assert!(examples.len() > 80, "{} examples", examples.len());
         let mut faults = Vec::new();
         for (name, example) in &examples {
-            if let Err(error) = with_negative_values(Millrace::command()).try_get_matches_from(words(example)) {
+            if let Err(error) = with_negative_values(help::command()).try_get_matches_from(words(example)) {
                 faults.push(format!("{name}: {example}: {error}"));
             }
         }

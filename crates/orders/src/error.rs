@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::database::Schema;
 use crate::mysql::MySqlFault;
+use crate::schema::Schema;
 
 /// An error of the order load. Texts complete "cannot load/run/check: …".
 #[derive(Debug, thiserror::Error)]

@@ -42,6 +42,7 @@ pub mod pacing;
 pub mod postgres;
 pub mod random;
 pub mod rows;
+mod schema;
 pub mod series;
 pub mod settings;
 pub mod snapshots;

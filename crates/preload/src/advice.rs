@@ -6,7 +6,8 @@ use crate::read_ahead;
 use crate::table::{self, Found};
 use libc::{c_int, c_uint, off_t, size_t, ssize_t};
 
-/// sync_file_range: servers do not limit COMMIT to a range, so it is started, or awaited, for the whole file.
+/// sync_file_range(2). Servers do not limit a COMMIT to a range, so this starts or awaits a COMMIT
+/// of the whole file.
 fn sync_range(fd: c_int, offset: off_t, bytes: off_t, flags: c_uint) -> Result<c_int, Out> {
     const KNOWN: c_uint = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
     let found = table::find(fd)?;
@@ -16,7 +17,7 @@ fn sync_range(fd: c_int, offset: off_t, bytes: off_t, flags: c_uint) -> Result<c
     if flags & !KNOWN != 0 || offset < 0 || offset.checked_add(bytes).is_none_or(|end| end < offset) {
         return Err(Out::Errno(libc::EINVAL));
     }
-    let Found::File(file) = found else { return Ok(0) }; // names are durable before the server answers
+    let Found::File(file) = found else { return Ok(0) }; // the server makes names durable before it replies
     let has = |flag| flags & flag != 0;
     if has(libc::SYNC_FILE_RANGE_WRITE) && has(libc::SYNC_FILE_RANGE_WAIT_AFTER) {
         file.mount.sync_untold(file.file, file.cursor)?;
@@ -31,7 +32,7 @@ fn sync_range(fd: c_int, offset: off_t, bytes: off_t, flags: c_uint) -> Result<c
     Ok(0)
 }
 
-/// posix_fadvise; returns an errno.
+/// posix_fadvise(3). Returns an errno.
 fn advise(fd: c_int, offset: off_t, bytes: off_t, advice: c_int) -> Result<c_int, Out> {
     let found = table::find(fd)?;
     if matches!(found, Found::Elsewhere) {
@@ -68,7 +69,8 @@ fn read_ahead_of(fd: c_int, offset: off_t, bytes: size_t) -> Result<ssize_t, Out
 }
 
 hooks! {
-    /// sync_file_range(2): a hint without a guarantee. With SYNC_FILE_RANGE_WRITE the keeper sends a COMMIT.
+    /// sync_file_range(2): a hint without a guarantee. With SYNC_FILE_RANGE_WRITE alone the keeper
+    /// sends a COMMIT.
     fn sync_file_range(fd: c_int, offset: off_t, bytes: off_t, flags: c_uint) -> c_int = SYS_sync_file_range { sync_range(fd, offset, bytes, flags) }
     /// posix_fadvise(2): returns an errno.
     fn posix_fadvise(fd: c_int, offset: off_t, bytes: off_t, advice_given: c_int) -> c_int = SYS_fadvise64 { advise(fd, offset, bytes, advice_given) }

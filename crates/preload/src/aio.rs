@@ -1,6 +1,7 @@
-//! POSIX aio on files of a mount. libc would write into placeholders from threads of its own; here the thread of kernel AIO does
-//! reads, stable writes and flushes, many in flight together, and what else there is is done before the call returns. aio_error and aio_return
-//! are libc's: they read what stands in the request.
+//! POSIX AIO on files of a mount. libc would do the I/O on the placeholders, in its own threads.
+//! Here the thread of kernel AIO executes reads, stable writes and flushes, many of them at the
+//! same time. Other requests are finished before the call returns. aio_error and aio_return are
+//! libc's: they read the result from the request.
 
 use crate::data;
 use crate::durable;
@@ -17,7 +18,8 @@ use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
-/// `struct aiocb` of glibc on 64-bit Linux: the public fields we read and the two it keeps its answer in.
+/// `struct aiocb` of libc on 64-bit Linux: the public fields that are used here, and the two in
+/// which libc stores the result.
 #[repr(C)]
 struct Request {
     fd: c_int,
@@ -35,7 +37,7 @@ struct Request {
 }
 const _: () = assert!(size_of::<Request>() <= size_of::<aiocb>() && std::mem::offset_of!(Request, offset) == 128);
 
-/// `struct sigevent` with what SIGEV_THREAD needs.
+/// `struct sigevent` with the fields that SIGEV_THREAD needs.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Event {
@@ -51,22 +53,23 @@ const _: () = assert!(size_of::<Event>() == size_of::<sigevent>());
 /// The highest aio_reqprio (AIO_PRIO_DELTA_MAX).
 const PRIORITY_MAX: c_int = 20;
 
-/// What a thread of SIGEV_THREAD runs.
+/// The call that a thread of SIGEV_THREAD makes.
 struct Call {
     function: unsafe extern "C" fn(sigval),
     value: sigval,
 }
 
 extern "C" fn run_call(call: *mut c_void) -> *mut c_void {
-    // SAFETY: made by Box in `notify`, for this thread alone.
+    // SAFETY: `call_in_a_thread` made it with `Box::into_raw`, for this thread alone.
     let Call { function, value } = *unsafe { Box::from_raw(call.cast::<Call>()) };
-    // SAFETY: the program's function, called once as it asked.
+    // SAFETY: the program asked for this call of its function with this value, once.
     unsafe { function(value) };
     std::ptr::null_mut()
 }
 
 impl Event {
-    /// Notifies the program that a request is done. As in libc, an event of an unknown kind, or signal 0, notifies nothing.
+    /// Notifies the program that a request is done. As in libc, an event of an unknown kind, or
+    /// signal 0, causes no notification.
     fn notify(&self) -> Result<(), c_int> {
         match (self.notify, self.function) {
             (libc::SIGEV_SIGNAL, _) if self.signal != 0 => raw::queue_signal(self.signal, self.value),
@@ -77,17 +80,18 @@ impl Event {
 
     fn call_in_a_thread(&self, function: unsafe extern "C" fn(sigval)) -> Result<(), c_int> {
         let call = Box::into_raw(Box::new(Call { function, value: self.value })).cast::<c_void>();
-        // SAFETY: zeroes are initialized by pthread_attr_init and pthread_create before they are used; the thread takes over `call`.
+        // SAFETY: pthread_attr_init and pthread_create initialize the zeroed values before any use;
+        // the new thread takes over `call`.
         unsafe {
             let mut detached: pthread_attr_t = std::mem::zeroed();
             libc::pthread_attr_init(&raw mut detached);
             libc::pthread_attr_setdetachstate(&raw mut detached, libc::PTHREAD_CREATE_DETACHED);
             let attributes = if self.attributes.is_null() { &raw const detached } else { self.attributes };
-            let mut thread: libc::pthread_t = std::mem::zeroed(); // a number or a pointer, as libc has it
+            let mut thread: libc::pthread_t = std::mem::zeroed(); // a number or a pointer, depending on libc
             let failed = libc::pthread_create(&raw mut thread, attributes, run_call, call);
             libc::pthread_attr_destroy(&raw mut detached);
             if failed != 0 {
-                drop(Box::from_raw(call.cast::<Call>())); // nobody runs it
+                drop(Box::from_raw(call.cast::<Call>())); // no thread will free it
                 return Err(failed);
             }
         }
@@ -96,10 +100,10 @@ impl Event {
 }
 
 impl Request {
-    /// The program may read it at any moment: the result is stored before the error says so.
+    /// Stores the result before the error, because the program may read both at any time.
     fn done(&mut self, answer: ssize_t, error: c_int) {
         self.answer = answer;
-        // SAFETY: a field of ours, aligned, that others only read meanwhile.
+        // SAFETY: the field is aligned and lives as long as `self`; other threads only read it meanwhile.
         unsafe { AtomicI32::from_ptr(&raw mut self.error) }.store(error, Ordering::Release);
     }
 }
@@ -107,9 +111,9 @@ impl Request {
 /// Whether a request is not done yet.
 ///
 /// # Safety
-/// A request of the program.
+/// `request` is a valid `aiocb`.
 unsafe fn is_pending(request: *const aiocb) -> bool {
-    // SAFETY: the caller's promise; the field is an aligned int.
+    // SAFETY: the request is valid by the caller's promise; the field is an aligned int.
     let error = unsafe { AtomicI32::from_ptr((&raw const (*request.cast::<Request>()).error).cast_mut()) };
     error.load(Ordering::Acquire) == libc::EINPROGRESS
 }
@@ -120,17 +124,17 @@ pub(crate) struct Asked {
     event: Event,
     list: Option<Arc<List>>,
 }
-// SAFETY: what the event points to is the program's, which gave it away to be used by whatever thread.
+// SAFETY: the pointers in the event are the program's, which lets any thread use them until the notification.
 unsafe impl Send for Asked {}
 
-/// A list of lio_listio: the last of its requests tells.
+/// The requests of one call of lio_listio. The last one to finish notifies the program.
 struct List {
     left: AtomicUsize,
     event: Option<Event>,
 }
-// SAFETY: as above.
+// SAFETY: as for `Asked`.
 unsafe impl Send for List {}
-// SAFETY: nobody changes it but for the counter.
+// SAFETY: threads that share it change nothing but the atomic counter.
 unsafe impl Sync for List {}
 
 impl List {
@@ -144,14 +148,14 @@ impl List {
 }
 
 impl Asked {
-    /// Its address.
+    /// Address of the program's `aiocb`.
     pub(crate) const fn request(&self) -> usize {
         self.request
     }
 
     /// Ends the request with a number of bytes or a negative errno.
     pub(crate) fn answer(self, result: i64) {
-        // SAFETY: the program leaves a request alone until it is done.
+        // SAFETY: POSIX requires that the program keeps a request valid and unchanged until it is done.
         if let Some(control) = unsafe { (self.request as *mut Request).as_mut() } {
             let (answer, error) = if result < 0 { (-1, -result as c_int) } else { (result as ssize_t, 0) };
             control.done(answer, error);
@@ -170,12 +174,13 @@ enum Operation {
     Sync,
 }
 
-/// Begins a request: by the thread of kernel AIO, or, what a kernel would do before io_submit returns, at once.
+/// Begins a request. It goes to the thread of kernel AIO if [`later`] has work for that thread.
+/// Otherwise this call executes it.
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `request` is NULL or a valid `aiocb`, which stays valid, with its buffer, until it is done.
 unsafe fn begin(request: *mut aiocb, operation: Operation, list: Option<&Arc<List>>) -> Result<c_int, Out> {
-    // SAFETY: an aiocb by the caller's promise, laid out as asserted above.
+    // SAFETY: NULL or an aiocb by the caller's promise; the assertions above prove the layout.
     let Some(control) = (unsafe { request.cast::<Request>().as_mut() }) else { return Err(Out::Errno(libc::EINVAL)) };
     let found = table::find(control.fd)?;
     if matches!(found, Found::Elsewhere) {
@@ -187,7 +192,7 @@ unsafe fn begin(request: *mut aiocb, operation: Operation, list: Option<&Arc<Lis
     }
     let asked = Asked { request: request as usize, event: control.event, list: list.cloned() };
     if let Found::File(open) = found
-        // SAFETY: the caller's promise.
+        // SAFETY: the buffer stays valid until the request is done, by the caller's promise.
         && let Some(work) = unsafe { later(control, operation, &open) }
         && let Ok(context) = Context::for_posix()
     {
@@ -202,7 +207,7 @@ unsafe fn begin(request: *mut aiocb, operation: Operation, list: Option<&Arc<Lis
         }
         return Ok(0);
     }
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: the buffer has `count` bytes and belongs to the request, by the caller's promise.
     let answer = unsafe {
         match operation {
             Operation::Read => data::pread::hook(control.fd, control.buffer, control.count, control.offset),
@@ -214,14 +219,16 @@ unsafe fn begin(request: *mut aiocb, operation: Operation, list: Option<&Arc<Lis
     Ok(0)
 }
 
-/// What the thread is to do; none for what is done at once: errors, and writes that are neither O_DIRECT nor stable.
+/// The work for the thread. `None` for a request that is done at once: an error, an append, or a
+/// write that is neither O_DIRECT nor stable.
 ///
 /// # Safety
-/// The buffer is valid until the request is done.
+/// The buffer of `control` is valid until the request is done.
 unsafe fn later(control: &Request, operation: Operation, open: &Open) -> Option<Work> {
     let offset = u64::try_from(control.offset).ok()?;
     let access = open.flags & libc::O_ACCMODE;
-    // SAFETY: the caller's promise.
+    // SAFETY: the buffer has `count` bytes and stays valid until the request is done, by the
+    // caller's promise.
     unsafe {
         match operation {
             Operation::Sync => Some(Work::Sync),
@@ -237,10 +244,11 @@ unsafe fn later(control: &Request, operation: Operation, open: &Open) -> Option<
     }
 }
 
-/// Waits until `over` returns true. It is called after each finished request.
+/// Waits until `over` returns true. Calls it after each finished request and, if given, every
+/// `look_again_ns`.
 ///
 /// # Errors
-/// EINTR after a signal handler ran, ETIMEDOUT.
+/// EINTR after a signal handler ran; ETIMEDOUT after `end_ns`.
 fn wait_until(end_ns: Option<u64>, look_again_ns: Option<u64>, mut over: impl FnMut() -> bool) -> Result<(), c_int> {
     let Some(context) = Context::posix() else { return Ok(()) };
     loop {
@@ -257,15 +265,15 @@ fn wait_until(end_ns: Option<u64>, look_again_ns: Option<u64>, mut over: impl Fn
     }
 }
 
-/// Pause between checks of a list that also has requests of libc.
+/// Nanoseconds between two checks of a list that also has requests that libc executes.
 const LOOK_AGAIN_NS: u64 = 2_000_000;
 
-/// aio_suspend: until one of the requests is done.
+/// aio_suspend(3): waits until one of the requests is done.
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `list` has `count` pointers, each NULL or a valid `aiocb`; `longest` is NULL or a valid time.
 unsafe fn suspend(list: *const *const aiocb, count: c_int, longest: *const timespec) -> Result<c_int, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `list`, its requests and `longest` are valid by the caller's promise.
     unsafe {
         let all = || (0..usize::try_from(count).unwrap_or(0)).filter_map(|index| ffi::take(list.wrapping_add(index)));
         let each: Vec<*const aiocb> = all().filter(|request| !request.is_null()).collect();
@@ -289,7 +297,7 @@ unsafe fn suspend(list: *const *const aiocb, count: c_int, longest: *const times
     }
 }
 
-/// aio_cancel: what is in flight cannot be cancelled.
+/// aio_cancel(3). A request in flight cannot be cancelled.
 fn cancel(fd: c_int, request: *const aiocb) -> Result<c_int, Out> {
     if matches!(table::find(fd)?, Found::Elsewhere) {
         return Err(Out::Pass);
@@ -299,12 +307,12 @@ fn cancel(fd: c_int, request: *const aiocb) -> Result<c_int, Out> {
     Ok(if pending { libc::AIO_NOTCANCELED } else { libc::AIO_ALLDONE })
 }
 
-/// One request of a list; an operation that is none fails for itself.
+/// Begins one request of a list. An unknown operation fails only this request.
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// As [`begin`].
 unsafe fn listed(request: *mut aiocb, operation: c_int, list: Option<&Arc<List>>) -> Result<c_int, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: the caller promises for `request` what `begin` requires.
     let begun = unsafe {
         match operation {
             libc::LIO_READ => begin(request, Operation::Read, list),
@@ -327,11 +335,11 @@ unsafe fn listed(request: *mut aiocb, operation: c_int, list: Option<&Arc<List>>
     begun
 }
 
-/// lio_listio. In a mixed list, requests on mounts are done first. Then libc executes the others; this waits for them and
-/// notifies when all are done.
+/// lio_listio(3). If some requests of the list are not on mounts, those on mounts are finished
+/// first. Then libc executes the others, and waits or notifies as `mode` says.
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `requests` has `count` pointers, each as [`begin`] requires; `event` is NULL or a valid event.
 unsafe fn list(
     mode: c_int,
     requests: *const *mut aiocb,
@@ -339,7 +347,7 @@ unsafe fn list(
     event: *mut sigevent,
     real: impl FnOnce(*const *mut aiocb, c_int) -> c_int,
 ) -> Result<c_int, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `requests`, its elements and `event` are valid by the caller's promise.
     unsafe {
         if !mounts::any() || !matches!(mode, libc::LIO_WAIT | libc::LIO_NOWAIT) {
             return Err(Out::Pass);
@@ -353,7 +361,7 @@ unsafe fn list(
             return Err(Out::Pass);
         }
         let waits = mode == libc::LIO_WAIT || !others.is_empty();
-        // One more than there are requests, so that no notification is sent before all have begun.
+        // The count is one more than the requests, so that no notification is sent before all have begun.
         let completion =
             (!waits).then(|| Arc::new(List { left: AtomicUsize::new(ours.len() + 1), event: ffi::take(event.cast::<Event>()) }));
         let mut failed = false;
@@ -379,12 +387,12 @@ unsafe fn list(
 }
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// As [`begin`].
 unsafe fn sync_request(operation: c_int, request: *mut aiocb) -> Result<c_int, Out> {
     if operation != libc::O_SYNC && operation != libc::O_DSYNC {
-        return Err(Out::Pass); // EINVAL
+        return Err(Out::Pass); // libc answers EINVAL
     }
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: the caller promises for `request` what `begin` requires.
     unsafe { begin(request, Operation::Sync, None) }
 }
 

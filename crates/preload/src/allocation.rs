@@ -1,4 +1,4 @@
-//! Space for a file: NFSv3 cannot reserve it, so it is taken by writing zeros.
+//! Allocates space for a file. NFSv3 cannot reserve space, so posix_fallocate writes zeros.
 
 use crate::copy::Buffer;
 use crate::data;
@@ -8,18 +8,19 @@ use crate::outcome::Out;
 use crate::table::{self, Found};
 use libc::{c_int, off_t};
 
-/// What one byte has a server take space for, at least.
+/// A server is assumed to allocate at least this many bytes for one written byte.
 const BLOCK_BYTES: u64 = 4096;
 
-/// The range of an allocation, checked as by the kernel. `None` if it is not a file of a mount.
+/// The file and the range of an allocation, checked as the kernel checks them. [`Out::Pass`] if
+/// `fd` is not on a mount.
 ///
 /// # Errors
-/// As fallocate(2).
+/// Those of fallocate(2).
 fn range(fd: c_int, offset: off_t, bytes: off_t) -> Result<(Open, u64, u64), Out> {
     let file = match table::find(fd)? {
         Found::Elsewhere => return Err(Out::Pass),
         _ if offset < 0 || bytes <= 0 => return Err(Out::Errno(libc::EINVAL)),
-        Found::Directory(..) => return Err(Out::Errno(libc::EBADF)), // none is open for writing
+        Found::Directory(..) => return Err(Out::Errno(libc::EBADF)), // no directory is open for writing
         Found::File(file) => file,
     };
     if file.flags & libc::O_ACCMODE == libc::O_RDONLY {
@@ -29,13 +30,14 @@ fn range(fd: c_int, offset: off_t, bytes: off_t) -> Result<(Open, u64, u64), Out
     Ok((file, offset as u64, end as u64))
 }
 
-/// fallocate(2), as a kernel's NFSv3 mount answers.
+/// fallocate(2): fails with EOPNOTSUPP, as on an NFSv3 mount of the kernel.
 fn refuse(fd: c_int, offset: off_t, bytes: off_t) -> Result<c_int, Out> {
     range(fd, offset, bytes)?;
     Err(Out::Errno(libc::EOPNOTSUPP))
 }
 
-/// posix_fallocate returns the errno. libc's own emulation must not run: it would write to the placeholder, and fail.
+/// posix_fallocate(3): returns the errno. libc's own emulation must not run, because it would write
+/// to the placeholder and fail.
 fn allocate(fd: c_int, offset: off_t, bytes: off_t) -> Result<c_int, Out> {
     let done = range(fd, offset, bytes).and_then(|(file, begin, end)| {
         let size = file.size()?;
@@ -51,8 +53,8 @@ fn allocate(fd: c_int, offset: off_t, bytes: off_t) -> Result<c_int, Out> {
     }
 }
 
-/// Writes zeros from the end of the file, or from `begin` if that is later, to `end`. They are appended, so that they do not
-/// overwrite what others append meanwhile.
+/// Writes zeros from the end of the file, or from `begin` if that is later, to `end`. It appends
+/// them, so that they do not overwrite what other programs append at the same time.
 fn grow(file: &Open, begin: u64, end: u64) -> Result<(), Out> {
     let mut zeros = None;
     loop {
@@ -74,7 +76,8 @@ fn grow(file: &Open, begin: u64, end: u64) -> Result<(), Out> {
     }
 }
 
-/// Writes a zero into each block of a range that holds nothing else, if the file has holes at all: as libc does it on a kernel's mount.
+/// Writes a zero into each block of a range that has only zeros, if the file has holes. libc does
+/// the same on a kernel's mount.
 fn fill_holes(file: &Open, begin: u64, end: u64) -> Result<(), Out> {
     let attributes = file.attr()?;
     if attributes.used >= attributes.size {
@@ -84,12 +87,12 @@ fn fill_holes(file: &Open, begin: u64, end: u64) -> Result<(), Out> {
     let mut at = begin;
     while at < end {
         let bytes = buffer.bytes();
-        // Whole blocks, but at the two ends.
+        // Each round reads whole blocks, except at the two ends of the range.
         let to = end.min((at + bytes.len() as u64) / BLOCK_BYTES * BLOCK_BYTES);
         let bytes = &mut bytes[..(to - at) as usize];
         let read = file.mount.read(file.file, at, &mut [std::io::IoSliceMut::new(bytes)])?;
         if read == 0 {
-            return Ok(()); // became shorter
+            return Ok(()); // the file became shorter
         }
         let mut block = at;
         while block < at + read as u64 {

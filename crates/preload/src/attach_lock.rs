@@ -1,4 +1,4 @@
-//! The lock for attaching a mount: one thread of the process at a time.
+//! The lock that lets one thread of the process at a time attach a mount.
 //!
 //! The lock contains its owner's thread number, so that a signal handler that needs the mount while its own thread attaches it
 //! gets an error instead of waiting for itself. A lock whose owner is not a thread of this process (a fork copied it) is taken
@@ -9,16 +9,16 @@ use crate::raw;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Longest sleep of a waiter; then it checks whether the owner is still alive.
+/// Longest sleep of a waiter before it checks whether the owner is still alive.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The lock.
 #[derive(Debug, Default)]
 pub(crate) struct AttachLock {
-    owner: AtomicU32, // thread number; 0: free
+    owner: AtomicU32, // thread number; 0 if the lock is free
 }
 
-/// Held by the thread that attaches; released when dropped, also by a panic.
+/// The proof that this thread holds the lock. Dropping it releases the lock, also after a panic.
 #[derive(Debug)]
 pub(crate) struct AttachGuard<'l> {
     lock: &'l AttachLock,

@@ -14,11 +14,12 @@ use dnfs::mount::{Entry, Mount};
 use dnfs::user_namespace::{group_inside, user_inside};
 use libc::{c_char, c_int, c_uint, c_void, size_t, ssize_t};
 
-/// The block size that programs get for I/O: large enough that a copy is few calls, small enough for a stack.
+/// Block size for I/O that programs see, in bytes: large enough for copies in few calls, small
+/// enough for a buffer on the stack.
 const BLOCK_BYTES: i64 = 128 * 1024;
-/// statfs' f_type of NFS.
+/// f_type of statfs(2) for NFS.
 const NFS_MAGIC: i64 = 0x6969;
-/// AT_EMPTY_PATH: the descriptor itself.
+/// AT_EMPTY_PATH: the call is for the descriptor itself.
 const EMPTY: c_int = libc::AT_EMPTY_PATH;
 /// The flags of fstatat(2); others give EINVAL.
 const STAT_FLAGS: c_int =
@@ -36,7 +37,7 @@ pub(crate) fn of_descriptor(fd: c_int) -> Result<(&'static Mounted, Attributes),
     }
 }
 
-/// Attributes of the object of a path.
+/// Attributes of the object that a path names. ENOENT if there is no such object.
 pub(crate) fn of_entry(mount: &Mount, entry: &Entry) -> Result<Attributes, Out> {
     if entry.object.is_none() {
         return Err(Out::Errno(libc::ENOENT));
@@ -86,12 +87,12 @@ fn statx_of(mounted: &Mounted, attr: &Attributes) -> libc::statx {
     answer
 }
 
-/// fstatat on a mount and on this host.
+/// fstatat(2) on a mount or on this host.
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `path` is NULL or a C string; `into` is NULL or has room for a `stat`.
 unsafe fn stat_at(directory: c_int, path: *const c_char, into: *mut libc::stat, flags: c_int) -> Result<c_int, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: the calls below require of `path` and `into` what the caller promises.
     unsafe {
         if flags & EMPTY != 0 && (path.is_null() || ffi::path(path)?.is_empty()) {
             return match of_descriptor(directory) {
@@ -123,12 +124,13 @@ unsafe fn stat_at(directory: c_int, path: *const c_char, into: *mut libc::stat, 
     }
 }
 
-/// Attributes of a descriptor that is not on a mount. For one that replaces a FIFO of a mount: the server's attributes.
+/// fstat(2) of a descriptor that is not on a mount. If it is a FIFO that replaces one of a mount,
+/// the attributes are the server's.
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `into` is NULL or has room for a `stat`.
 unsafe fn stat_elsewhere(fd: c_int, into: *mut libc::stat) -> Result<c_int, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: the calls below require of `into` what the caller promises.
     unsafe {
         let answer = crate::outcome::kept(raw::fstatat(fd, c"".as_ptr(), into, EMPTY))?;
         let is_fifo = |found: &libc::stat| stand_ins::may_be_fifo(found.st_dev, found.st_mode);
@@ -140,9 +142,9 @@ unsafe fn stat_elsewhere(fd: c_int, into: *mut libc::stat) -> Result<c_int, Out>
 }
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `into` is NULL or has room for a `stat`.
 unsafe fn stat_fd(fd: c_int, into: *mut libc::stat) -> Result<c_int, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: the calls below require of `into` what the caller promises.
     unsafe {
         match of_descriptor(fd) {
             Ok((mounted, attr)) => ffi::put(into, stat_of(mounted, &attr)).map(|()| 0),
@@ -153,7 +155,7 @@ unsafe fn stat_fd(fd: c_int, into: *mut libc::stat) -> Result<c_int, Out> {
 }
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `path` is NULL or a C string; `into` is NULL or has room for a `statx`.
 pub(crate) unsafe fn statx_at(
     directory: c_int,
     path: *const c_char,
@@ -161,7 +163,7 @@ pub(crate) unsafe fn statx_at(
     mask: c_uint,
     into: *mut libc::statx,
 ) -> Result<c_int, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: the calls below require of `path` and `into` what the caller promises.
     unsafe {
         if flags & EMPTY != 0 && (path.is_null() || ffi::path(path)?.is_empty()) {
             return match of_descriptor(directory) {
@@ -205,20 +207,21 @@ fn may_be_placeholder(device: u64, mode: u32) -> bool {
     mounts::is_runtime_device(device) && mode & libc::S_IFMT == libc::S_IFDIR
 }
 
-/// Attributes of the file or directory that a name of the kernel for a descriptor (/dev/stdin, /proc/self/fd/N) leads to.
+/// Attributes of the file or directory of a mount to which the kernel's name for a descriptor leads
+/// (/dev/stdin, /proc/self/fd/N).
 ///
 /// # Safety
-/// A path, or NULL.
+/// `path` is NULL or a C string.
 unsafe fn opened_file(directory: c_int, path: *const c_char, flags: c_int) -> Option<(&'static Mounted, Attributes)> {
     if flags & NOFOLLOW != 0 {
         return None;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `path` is NULL or a C string by the caller's promise.
     unsafe { table::attributes_at(directory, path) }
 }
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `path` is NULL or a C string.
 unsafe fn access_at(
     directory: c_int,
     path: *const c_char,
@@ -226,7 +229,7 @@ unsafe fn access_at(
     flags: c_int,
     local: impl FnOnce(c_int, *const c_char) -> c_int,
 ) -> Result<c_int, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `path` is NULL or a C string by the caller's promise.
     unsafe {
         paths::at(
             directory,
@@ -297,7 +300,7 @@ hooks! {
     fn eaccess(path: *const c_char, wanted: c_int) -> c_int { access_at(HERE, path, wanted, libc::AT_EACCESS, |_, path| real(path, wanted)) }
 }
 
-/// The mount of an existing object.
+/// The mount, if the object exists; otherwise ENOENT.
 fn mount_of(mount: &'static Mount, entry: &Entry) -> Result<&'static Mount, Out> {
     entry.object.as_ref().map(|_| mount).ok_or(Out::Errno(libc::ENOENT))
 }
@@ -330,7 +333,7 @@ fn space_of_fd(fd: c_int) -> Result<SpaceUse, Out> {
 }
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `into` is NULL or has room for a `statfs`.
 unsafe fn put_statfs(space: SpaceUse, into: *mut libc::statfs) -> Result<c_int, Out> {
     // SAFETY: struct statfs is plain integers; zero is valid.
     let mut answer: libc::statfs = unsafe { std::mem::zeroed() };
@@ -343,12 +346,12 @@ unsafe fn put_statfs(space: SpaceUse, into: *mut libc::statfs) -> Result<c_int, 
     answer.f_files = space.total_files;
     answer.f_ffree = space.free_files;
     answer.f_namelen = 255;
-    // SAFETY: the pointer is that of the hook's caller.
+    // SAFETY: `into` is NULL or has room for the answer by the caller's promise.
     unsafe { ffi::put(into, answer) }.map(|()| 0)
 }
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `into` is NULL or has room for a `statvfs`.
 unsafe fn put_statvfs(space: SpaceUse, into: *mut libc::statvfs) -> Result<c_int, Out> {
     // SAFETY: struct statvfs is plain integers; zero is valid.
     let mut answer: libc::statvfs = unsafe { std::mem::zeroed() };
@@ -361,11 +364,11 @@ unsafe fn put_statvfs(space: SpaceUse, into: *mut libc::statvfs) -> Result<c_int
     answer.f_ffree = space.free_files;
     answer.f_favail = space.available_files;
     answer.f_namemax = 255;
-    // SAFETY: the pointer is that of the hook's caller.
+    // SAFETY: `into` is NULL or has room for the answer by the caller's promise.
     unsafe { ffi::put(into, answer) }.map(|()| 0)
 }
 
-/// pathconf for the names that a mount answers itself; the others get the answer of the placeholder's file system.
+/// pathconf(3) for the names that a mount knows. EINVAL for all others.
 fn limit(name: c_int) -> Result<libc::c_long, Out> {
     match name {
         libc::_PC_NAME_MAX => Ok(255),
@@ -378,16 +381,17 @@ fn limit(name: c_int) -> Result<libc::c_long, Out> {
     }
 }
 
-/// The answer for extended attributes: a mount has no such attributes.
+/// Extended attributes of a path: EOPNOTSUPP on a mount, which has no such attributes, or ENOENT if
+/// there is no object.
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `path` is NULL or a C string.
 unsafe fn no_xattr_at<R: crate::outcome::Failure + PartialEq>(
     path: *const c_char,
     follow: bool,
     local: impl FnOnce(c_int, *const c_char) -> R,
 ) -> Result<R, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `path` is NULL or a C string by the caller's promise.
     unsafe {
         paths::at(HERE, path, follow, |_, mount, entry| mount_of(mount, entry).and(Err(Out::Errno(libc::EOPNOTSUPP))), local)
     }
@@ -428,7 +432,7 @@ hooks! {
     fn fstatvfs64(fd: c_int, into: *mut libc::statvfs) -> c_int { put_statvfs(space_of_fd(fd)?, into) }
     /// pathconf(3).
     fn pathconf(path: *const c_char, name: c_int) -> libc::c_long {
-        // libc answers these for any path, without the file system.
+        // These two need an object. The limits of the other names are returned for any path.
         let asks = matches!(name, libc::_PC_NAME_MAX | libc::_PC_LINK_MAX);
         paths::at(HERE, path, true, |_, mount, entry| match mount_of(mount, entry) {
             Err(none) if asks => Err(none),

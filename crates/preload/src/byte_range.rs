@@ -5,7 +5,7 @@ use crate::outcome::{Errno, Out};
 use crate::raw;
 use libc::{c_int, off_t};
 
-/// Time between two attempts to take a lock for which no kernel call waits.
+/// Nanoseconds between two attempts to take a lock for which no kernel call waits.
 const RETRY_NS: u64 = 5_000_000;
 
 /// A range of bytes and the kind of its lock.
@@ -15,12 +15,12 @@ pub(crate) struct Range {
     pub(crate) kind: c_int,
     /// First byte.
     pub(crate) start: off_t,
-    /// Length in bytes; 0: to the end of the file, also when it grows.
+    /// Length in bytes. 0 means to the end of the file, also when the file grows.
     pub(crate) length: off_t,
 }
 
 impl Range {
-    /// As fcntl(2) takes it.
+    /// The range in fcntl(2)'s form.
     pub(crate) fn as_lock(&self) -> libc::flock {
         // SAFETY: struct flock is plain integers; zero is valid.
         let mut lock: libc::flock = unsafe { std::mem::zeroed() };
@@ -29,7 +29,8 @@ impl Range {
         lock
     }
 
-    /// The range of a program's lock: counted from the start of the file, forward.
+    /// Converts a program's lock to a range that begins at an offset from the start of the file and
+    /// has no negative length.
     pub(crate) fn of(file: &Open, lock: &libc::flock) -> Result<Self, Out> {
         let base = match c_int::from(lock.l_whence) {
             libc::SEEK_SET => 0,
@@ -60,10 +61,10 @@ pub(crate) fn granted(answer: Result<(), Errno>) -> Result<bool, Out> {
     }
 }
 
-/// Tries once, or until it succeeds.
+/// Tries once, or with `wait` until the attempt succeeds.
 ///
 /// # Errors
-/// EAGAIN, EINTR, or the error of the attempt.
+/// EAGAIN without `wait`; EINTR after a signal with `wait`; the error of the attempt.
 pub(crate) fn retry(wait: bool, mut attempt: impl FnMut() -> Result<bool, Out>) -> Result<(), Out> {
     if !wait {
         return if attempt()? { Ok(()) } else { Err(Out::Errno(libc::EAGAIN)) };

@@ -1,4 +1,4 @@
-//! Changes attributes: modes, owners, times, lengths.
+//! Changes attributes: modes, owners, times and lengths.
 
 use crate::ffi;
 use crate::file_size_limit;
@@ -24,7 +24,8 @@ fn set_entry(mount: &Mount, entry: &Entry, change: &SetAttributes) -> Result<c_i
     Ok(0)
 }
 
-/// Changes the mode of the object itself: the mode of a symbolic link cannot be changed.
+/// Changes the mode of the object without following a link. EOPNOTSUPP for a symbolic link, whose
+/// mode cannot change.
 fn set_own_mode(mount: &Mount, entry: &Entry, mode: mode_t) -> Result<c_int, Out> {
     if entry.object.as_ref().is_some_and(|object| object.attr.kind == FileKind::Symlink) {
         return Err(Out::Errno(libc::EOPNOTSUPP));
@@ -33,7 +34,7 @@ fn set_own_mode(mount: &Mount, entry: &Entry, mode: mode_t) -> Result<c_int, Out
 }
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `path` is NULL or a C string.
 unsafe fn set_at(
     directory: c_int,
     path: *const c_char,
@@ -41,7 +42,7 @@ unsafe fn set_at(
     change: &SetAttributes,
     local: impl FnOnce(c_int, *const c_char) -> c_int,
 ) -> Result<c_int, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `path` is NULL or a C string by the caller's promise.
     unsafe {
         if flags & libc::AT_EMPTY_PATH != 0 && ffi::path(path)?.is_empty() {
             return set_fd(directory, change);
@@ -58,7 +59,7 @@ unsafe fn set_at(
 fn set_fd(fd: c_int, change: &SetAttributes) -> Result<c_int, Out> {
     match table::find(fd)? {
         Found::File(file) => {
-            // The caller's rights count, not those of the user that opened the file.
+            // The caller's rights decide, not those of the user that opened the file.
             file.mounted.attach()?.set_attr(Target::File(file.file), change)?;
             Ok(0)
         }
@@ -70,7 +71,8 @@ fn set_fd(fd: c_int, change: &SetAttributes) -> Result<c_int, Out> {
     }
 }
 
-/// Changes attributes by a descriptor that is not a file of a mount: one that replaces a FIFO of a mount, or one of this host.
+/// Changes attributes by a descriptor that is not on a mount. A FIFO that replaces one of a mount
+/// changes on the server; libc handles all others.
 fn set_fifo(fd: c_int, change: &SetAttributes) -> Result<c_int, Out> {
     let is_fifo = |stat: &libc::stat| stand_ins::may_be_fifo(stat.st_dev, stat.st_mode);
     let found = if mounts::any() { raw::fstat(fd).ok().filter(is_fifo) } else { None };
@@ -83,7 +85,8 @@ fn mode_of(mode: mode_t) -> SetAttributes {
     SetAttributes { mode: Some(mode & 0o7777), ..SetAttributes::default() }
 }
 
-/// The owner to set. EINVAL for an id of this process' user namespace for which the mount's namespace has no number.
+/// The owner to set; −1 keeps an id. EINVAL for an id of this process' user namespace that the
+/// mount's namespace has no number for.
 fn owner_of(uid: uid_t, gid: gid_t) -> Result<SetAttributes, Out> {
     let given = |id: u32, outside: fn(u32) -> Option<u32>| match id {
         u32::MAX => Ok(None),
@@ -92,12 +95,12 @@ fn owner_of(uid: uid_t, gid: gid_t) -> Result<SetAttributes, Out> {
     Ok(SetAttributes { uid: given(uid, user_outside)?, gid: given(gid, group_outside)?, ..SetAttributes::default() })
 }
 
-/// The two times of utimensat.
+/// The two times of utimensat(2).
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `times` is NULL or two readable times.
 unsafe fn times_of(times: *const timespec) -> Result<SetAttributes, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `times` is NULL or two readable times by the caller's promise.
     unsafe {
         let one = |time: timespec| match time.tv_nsec {
             libc::UTIME_NOW => Ok(SetTime::Now),
@@ -112,12 +115,12 @@ unsafe fn times_of(times: *const timespec) -> Result<SetAttributes, Out> {
     }
 }
 
-/// The two times of utimes.
+/// The two times of utimes(2).
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `times` is NULL or two readable times.
 unsafe fn timevals_of(times: *const timeval) -> Result<SetAttributes, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `times` is NULL or two readable times by the caller's promise.
     unsafe {
         let given = ffi::take_checked(times.cast::<[timeval; 2]>())?;
         Ok(given.map_or_else(now, |[atime, mtime]| SetAttributes {
@@ -129,9 +132,9 @@ unsafe fn timevals_of(times: *const timeval) -> Result<SetAttributes, Out> {
 }
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `times` is NULL or a readable `utimbuf`.
 unsafe fn utimbuf_of(times: *const utimbuf) -> Result<SetAttributes, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `times` is NULL or a readable `utimbuf` by the caller's promise.
     unsafe {
         Ok(ffi::take_checked(times)?.map_or_else(now, |times| SetAttributes {
             atime: client_time(times.actime, 0),
@@ -154,13 +157,13 @@ fn length(length: off_t) -> Result<u64, Out> {
 }
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `path` is NULL or a C string.
 unsafe fn truncate_at(
     path: *const c_char,
     bytes: off_t,
     local: impl FnOnce(c_int, *const c_char) -> c_int,
 ) -> Result<c_int, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `path` is NULL or a C string by the caller's promise.
     unsafe {
         paths::at(
             HERE,
@@ -234,7 +237,7 @@ hooks! {
     /// futimesat(3).
     fn futimesat(directory: c_int, path: *const c_char, times: *const timeval) -> c_int = old SYS_futimesat {
         if path.is_null() {
-            return set_fd(directory, &timevals_of(times)?); // as the system call does; Java uses this
+            return set_fd(directory, &timevals_of(times)?); // as the system call does; Java relies on it
         }
         set_at(directory, path, 0, &timevals_of(times)?, |directory, path| real(directory, path, times))
     }

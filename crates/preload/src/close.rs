@@ -1,6 +1,6 @@
-//! Closes descriptors. The descriptor is the kernel's. Before each close, also of a duplicate, data written through it is made
-//! stable, as a kernel NFS client does. The last close of a file may remove it. The library's own sockets cannot be closed by
-//! the program.
+//! Closes descriptors, which are the kernel's. Before each close, also of a duplicate, the data
+//! written through the descriptor is made stable, as by a kernel NFS client. The last close of a
+//! file may remove it. The program cannot close the library's own descriptors.
 
 use crate::hook::hooks;
 use crate::lock_files;
@@ -46,8 +46,8 @@ fn close_fd(fd: c_int, real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
     answer.and_then(|answer| flushed.map(|()| answer))
 }
 
-/// Called before a descriptor is closed: while it is open, its file stays, and so do the process' record locks, which show
-/// others that the data may change.
+/// Makes written data stable. Called before a descriptor is closed: while it is open, its file
+/// stays, and so do the process' record locks, which show other processes that the data may change.
 ///
 /// # Errors
 /// Returns the error that close(2) reports. The descriptor is closed in any case.
@@ -58,8 +58,9 @@ pub(crate) fn flush(file: &Open) -> Result<(), Out> {
     Ok(())
 }
 
-/// Called before the process ends or executes another program: sends its coalesced writes, as a kernel client does at the close
-/// of all descriptors. The keeper sends the rest, for example after SIGKILL.
+/// Sends the process' coalesced writes. Called before the process ends or executes another program,
+/// as a kernel client does at the close of all descriptors. The keeper sends the rest, for example
+/// after SIGKILL.
 pub(crate) fn send_gathered() {
     if mounts::any() {
         for file in table::written() {

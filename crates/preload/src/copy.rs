@@ -1,4 +1,5 @@
-//! Copies that the kernel makes between descriptors. Here they use a buffer, because the kernel sees placeholders only.
+//! Copies that the kernel makes between descriptors. Here they go through a buffer, because the
+//! kernel sees only placeholders.
 
 use crate::ffi;
 use crate::hook::hooks;
@@ -21,7 +22,7 @@ fn end(fd: c_int) -> Result<End, Out> {
     }
 }
 
-/// Both ends. The error for a descriptor that is not open comes before the one for a directory.
+/// Both ends of a copy. The error for a descriptor that is not open comes before the one for a directory.
 fn ends(input: c_int, out: c_int) -> Result<(End, End), Out> {
     match (end(input), end(out)) {
         (Ok(from), Ok(to)) => Ok((from, to)),
@@ -44,7 +45,7 @@ fn open_for(input: c_int, out: c_int) -> Result<c_int, Out> {
     Ok(to)
 }
 
-/// F_GETFL, as the program sees it.
+/// The flags of F_GETFL, as the program sees them.
 fn flags_of(fd: c_int) -> Result<c_int, Out> {
     match table::find(fd) {
         Ok(Found::File(file)) => file.status_flags(),
@@ -53,9 +54,9 @@ fn flags_of(fd: c_int) -> Result<c_int, Out> {
 }
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `offset` is NULL or a readable and writable offset.
 pub(crate) unsafe fn send(out: c_int, input: c_int, offset: *mut off_t, count: size_t) -> Result<ssize_t, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `offset` is NULL or an offset by the caller's promise.
     unsafe {
         if !crate::mounts::any() {
             return Err(Out::Pass);
@@ -85,7 +86,7 @@ pub(crate) unsafe fn send(out: c_int, input: c_int, offset: *mut off_t, count: s
 }
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `from_at` and `to_at` are NULL or readable and writable offsets.
 pub(crate) unsafe fn copy_range(
     input: c_int,
     from_at: *mut loff_t,
@@ -94,7 +95,7 @@ pub(crate) unsafe fn copy_range(
     count: size_t,
     flags: c_uint,
 ) -> Result<ssize_t, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `from_at` and `to_at` are NULL or offsets by the caller's promise.
     unsafe {
         if !crate::mounts::any() {
             return Err(Out::Pass);

@@ -1,5 +1,6 @@
-//! The credentials of the process for servers: those with which it began, and later ones. Each open file keeps the credentials
-//! with which it was opened, also over dup, fork and exec (docs/design/012-users.md).
+//! The credentials of the process for servers: those with which it began, and later ones. Each open
+//! file keeps the credentials with which it was opened, over dup, fork and exec too
+//! (docs/design/012-users.md).
 
 use crate::messages::{trace, warn};
 use crate::outcome::Out;
@@ -31,7 +32,7 @@ pub(crate) const F_GETSIG: c_int = 11;
 /// Number of the current credentials of the process.
 ///
 /// # Errors
-/// EACCES if it had too many.
+/// EACCES if the process has had too many, or shares its parent's memory and is another user.
 pub(crate) fn current() -> Result<usize, Out> {
     if CURRENT.load(Ordering::Acquire) == UNKNOWN {
         let first = number_of(&Credentials::of_process()).unwrap_or(TOO_MANY);
@@ -47,7 +48,7 @@ pub(crate) fn current() -> Result<usize, Out> {
     }
 }
 
-/// The credentials of a number.
+/// The credentials with this number.
 pub(crate) fn known(number: usize) -> Option<&'static Credentials> {
     KNOWN.get(number)?.get()
 }

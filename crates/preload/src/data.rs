@@ -19,7 +19,8 @@ use dnfs::{Attributes, LazyBuffer, Stability};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use std::io::{IoSlice, IoSliceMut};
 
-/// Vectors are copied to the stack in groups of this size: the program's own array is only read.
+/// Buffers of a vector are copied to the stack in groups of this size, because the program's own
+/// array must not change.
 const GROUP: usize = 64;
 
 impl Open {
@@ -31,8 +32,8 @@ impl Open {
         if self.flags & libc::O_ACCMODE == libc::O_RDONLY { Err(Out::Errno(libc::EBADF)) } else { Ok(()) }
     }
 
-    /// What the description requires of each write: whether it appends, and how stable it is. O_APPEND and O_DIRECT can change
-    /// after open, so the kernel is asked.
+    /// What the description requires of each write: whether it appends, and how stable it is. This
+    /// asks the kernel, because O_APPEND and O_DIRECT can change after the open.
     fn manner(&self) -> (bool, Stability) {
         let now = raw::status_flags(self.fd).map_or(self.flags, description_flags::for_program);
         // O_SYNC contains O_DSYNC's bit. O_DIRECT data is on storage when the call returns, as with a kernel NFS client:
@@ -104,7 +105,7 @@ pub(crate) fn read_here(file: &Open, buffer: &mut [u8]) -> Result<usize, Out> {
     read_moving(file, buffer.len(), |offset| read_at(file, offset, buffer))
 }
 
-/// Reads `wanted` bytes at the offset of a descriptor and moves it.
+/// Reads `wanted` bytes at the offset of a descriptor, and advances the offset by the bytes read.
 fn read_moving(file: &Open, wanted: usize, mut read: impl FnMut(u64) -> Result<usize, Out>) -> Result<usize, Out> {
     let (offset, reserved) = if file.is_shared {
         let offset = raw::lseek(file.fd, 0, libc::SEEK_CUR)? as u64;
@@ -113,7 +114,7 @@ fn read_moving(file: &Open, wanted: usize, mut read: impl FnMut(u64) -> Result<u
         if begin == offset {
             return Ok(got);
         }
-        (begin, got) // another process moved the offset meanwhile: read again from there
+        (begin, got) // another process moved the offset: reads from there
     } else {
         (reserve(file.fd, wanted)?, wanted)
     };
@@ -127,8 +128,8 @@ pub(crate) fn write_here(file: &Open, bytes: &[u8]) -> Result<usize, Out> {
     write_vector_here(file, &[IoSlice::new(bytes)])
 }
 
-/// Writes the data with which a buffer is filled meanwhile, at an offset or the descriptor's own. Ignores the description's
-/// O_APPEND.
+/// Writes the data of a buffer that is filled during the write, at `at` or at the descriptor's own
+/// offset. Ignores the description's O_APPEND.
 pub(crate) fn write_from(file: &Open, at: Option<off_t>, lazy: &mut LazyBuffer<'_>) -> Result<usize, Out> {
     file.writable()?;
     let how = file.manner().1;
@@ -247,7 +248,7 @@ fn write_vector_here(file: &Open, vector: &[IoSlice<'_>]) -> Result<usize, Out> 
     write_vector_moving(file, vector, how)
 }
 
-/// Writes a vector at the offset of a descriptor and moves it.
+/// Writes a vector at the offset of a descriptor, and advances the offset by the bytes written.
 fn write_vector_moving(file: &Open, vector: &[IoSlice<'_>], how: Stability) -> Result<usize, Out> {
     let wanted = total(vector)?;
     if wanted > 0 && file.shares_offset() {
@@ -268,7 +269,7 @@ fn position(offset: off_t) -> Result<u64, Out> {
     u64::try_from(offset).map_err(|_| Out::Errno(libc::EINVAL))
 }
 
-/// pwrite: with O_APPEND Linux appends, whatever the offset.
+/// pwrite(2). With O_APPEND, Linux appends and ignores the offset.
 fn positioned_write(file: &Open, vector: &[IoSlice<'_>], offset: off_t) -> Result<ssize_t, Out> {
     let offset = position(offset)?;
     let (appends, how) = file.manner();
@@ -276,10 +277,10 @@ fn positioned_write(file: &Open, vector: &[IoSlice<'_>], offset: off_t) -> Resul
     Ok(written as ssize_t)
 }
 
-/// The known flags of pwritev2.
+/// The flags of pwritev2 that are supported.
 const WRITE_FLAGS: c_int = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC | libc::RWF_APPEND;
 
-/// pwritev2: an offset of −1 is the descriptor's own.
+/// pwritev2(2). An offset of −1 means the descriptor's own.
 pub(crate) fn flagged_write(file: &Open, vector: &[IoSlice<'_>], offset: off_t, flags: c_int) -> Result<ssize_t, Out> {
     if flags & !WRITE_FLAGS != 0 {
         return Err(Out::Errno(libc::EOPNOTSUPP));
@@ -330,8 +331,8 @@ fn flagged_read(file: &Open, vector: ReadVector<'_>, offset: off_t, flags: c_int
     Ok(got as ssize_t)
 }
 
-/// The file of a mount to read from. libc reads a file of a local medium and then waits. A call on a directory gets the
-/// kernel's answer for its placeholder.
+/// The file of a mount to read from. If the file is on a modelled medium of this host, libc reads
+/// it and then the hook waits. A call on a directory gets the kernel's answer for its placeholder.
 fn source(fd: c_int, at: Option<off_t>) -> Result<Open, Out> {
     table::file(fd).map_err(|out| match out {
         Out::Errno(libc::EISDIR) => Out::Pass,
@@ -339,7 +340,7 @@ fn source(fd: c_int, at: Option<off_t>) -> Result<Open, Out> {
     })
 }
 
-/// As [`source`], to write to.
+/// As [`source`], for a file to write to.
 fn target(fd: c_int, at: Option<off_t>) -> Result<Open, Out> {
     writable(fd).map_err(|out| medium::instead(out, fd, Ask::Write, at))
 }
@@ -349,19 +350,19 @@ fn writable(fd: c_int) -> Result<Open, Out> {
     table::file(fd).map_err(|out| if out == Out::Errno(libc::EISDIR) { Out::Errno(libc::EBADF) } else { out })
 }
 
-/// As [`source`] or [`target`], for preadv2 and pwritev2, where −1 is the descriptor's own offset.
+/// As [`source`] or [`target`], for preadv2 and pwritev2, where −1 means the descriptor's own offset.
 fn flagged(fd: c_int, at: off_t, flags: c_int, ask: Ask) -> Result<Open, Out> {
     let stable = ask == Ask::Write && flags & (libc::RWF_DSYNC | libc::RWF_SYNC) != 0;
     let ask = if stable { Ask::StableWrite } else { ask };
-    // The place of an append is unknown here; the file's end serves as well as any other.
+    // The offset of an append is unknown here; for the medium, the given offset serves as well.
     let at = (at != -1).then_some(at);
     if ask == Ask::Read { source(fd, at) } else { writable(fd).map_err(|out| medium::instead(out, fd, ask, at)) }
 }
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `buffer` is NULL or `count` writable bytes that no other code uses.
 unsafe fn pread_at(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> Result<ssize_t, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `buffer` is NULL or `count` writable bytes by the caller's promise.
     unsafe {
         let file = source(fd, Some(offset))?;
         Ok(read_at(&file, position(offset)?, ffi::bytes_mut_checked(buffer, count)?)? as ssize_t)
@@ -369,9 +370,9 @@ unsafe fn pread_at(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t)
 }
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `buffer` is NULL or `count` readable bytes.
 unsafe fn pwrite_at(fd: c_int, buffer: *const c_void, count: size_t, offset: off_t) -> Result<ssize_t, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `buffer` is NULL or `count` readable bytes by the caller's promise.
     unsafe {
         let file = target(fd, Some(offset))?;
         positioned_write(&file, &[IoSlice::new(ffi::bytes_checked(buffer, count)?)], offset)
@@ -379,9 +380,9 @@ unsafe fn pwrite_at(fd: c_int, buffer: *const c_void, count: size_t, offset: off
 }
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `vector` is NULL or `count` vectors with writable buffers that no other code uses.
 unsafe fn preadv_at(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> Result<ssize_t, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `vector` and its buffers are as `ffi::vector_mut` requires, by the caller's promise.
     unsafe {
         let file = source(fd, Some(offset))?;
         Ok(read_vector_at(&file, position(offset)?, ffi::vector_mut(vector, count)?)? as ssize_t)
@@ -389,9 +390,9 @@ unsafe fn preadv_at(fd: c_int, vector: *const iovec, count: c_int, offset: off_t
 }
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `vector` is NULL or `count` vectors with readable buffers.
 unsafe fn pwritev_at(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> Result<ssize_t, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `vector` and its buffers are as `ffi::vector` requires, by the caller's promise.
     unsafe {
         let file = target(fd, Some(offset))?;
         positioned_write(&file, ffi::vector(vector, count)?, offset)

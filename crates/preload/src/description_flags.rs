@@ -1,30 +1,31 @@
-//! Status flags of a program's descriptor, kept where they live as long as the description does: in the kernel's own flags
-//! of the placeholder's open.
+//! Status flags of a program's descriptor. They are stored in the kernel's flags of the
+//! placeholder's open, where they live as long as the description.
 //!
-//! A placeholder is a directory, so it is open for reading only, and the access mode the program asked for has to be kept
-//! in flags that the kernel remembers and that mean nothing on an open directory: O_NOFOLLOW for writing, O_DIRECTORY
-//! beside it for reading as well. O_DIRECT, which an open of a directory refuses, is kept as O_NOATIME, which F_SETFL can
-//! change too. Those a directory has itself (O_APPEND, O_NONBLOCK, O_SYNC, O_DSYNC) are what they are.
+//! A placeholder is a directory, so it is open for reading only. The access mode that the program
+//! requested is stored in flags that the kernel keeps and that have no effect on an open directory:
+//! O_NOFOLLOW for writing, O_NOFOLLOW with O_DIRECTORY for reading and writing. O_DIRECT, which an
+//! open of a directory refuses, is stored as O_NOATIME, which F_SETFL can also change. Flags that a
+//! directory can have itself (O_APPEND, O_NONBLOCK, O_SYNC, O_DSYNC) are stored as they are.
 
 use libc::c_int;
 
-/// Flags that the placeholder's description has as the program's would.
+/// Flags that the placeholder's description has if the program's would have them.
 const SAME: c_int = libc::O_APPEND | libc::O_NONBLOCK | libc::O_SYNC | libc::O_DSYNC | libc::O_LARGEFILE;
-/// Flags of which F_SETFL changes the placeholder's as it would the program's.
+/// Flags that F_SETFL changes on the placeholder as on the program's file.
 const CHANGEABLE: c_int = libc::O_APPEND | libc::O_NONBLOCK;
 
-/// open(2)'s flags for the placeholder, for those the program opens the file with.
+/// Converts the flags with which the program opens a file to those of the placeholder's open.
 pub(crate) const fn for_placeholder(flags: c_int) -> c_int {
     let mode = match flags & libc::O_ACCMODE {
         libc::O_RDONLY => 0,
         libc::O_WRONLY => libc::O_NOFOLLOW,
         libc::O_RDWR => libc::O_NOFOLLOW | libc::O_DIRECTORY,
-        _ => libc::O_DIRECTORY, // neither, as Linux has it
+        _ => libc::O_DIRECTORY, // Linux: neither reading nor writing
     };
     mode | direct_as_noatime(flags) | flags & (SAME | libc::O_CLOEXEC)
 }
 
-/// F_GETFL's answer to the program, for the kernel's about the placeholder.
+/// Converts the kernel's flags of the placeholder to the program's answer of F_GETFL.
 pub(crate) const fn for_program(kernel: c_int) -> c_int {
     let mode = match (kernel & libc::O_NOFOLLOW != 0, kernel & libc::O_DIRECTORY != 0) {
         (false, false) => libc::O_RDONLY,
@@ -36,13 +37,13 @@ pub(crate) const fn for_program(kernel: c_int) -> c_int {
     mode | direct | kernel & (SAME | LARGEFILE)
 }
 
-/// F_SETFL's argument for the placeholder.
+/// Converts the program's argument of F_SETFL to the one for the placeholder.
 pub(crate) const fn to_set(flags: c_int) -> c_int {
     direct_as_noatime(flags) | flags & CHANGEABLE
 }
 
-/// The same for a placeholder that another user made: O_NOATIME is its owner's alone. O_DSYNC stands for O_DIRECT, which asks for the
-/// same of a write.
+/// The flags for a placeholder of another user, if the program requests O_DIRECT. Only the owner
+/// may set O_NOATIME. O_DSYNC requires the same of a write as O_DIRECT.
 pub(crate) const fn of_another_owner(placeholder: c_int) -> c_int {
     placeholder & !libc::O_NOATIME | libc::O_DSYNC
 }
@@ -51,7 +52,7 @@ const fn direct_as_noatime(flags: c_int) -> c_int {
     if flags & libc::O_DIRECT != 0 { libc::O_NOATIME } else { 0 }
 }
 
-/// What F_GETFL shows of every file on 64-bit Linux, although libc's constant is 0 there.
+/// F_GETFL shows this flag for every file on 64-bit Linux, although libc's constant is 0 there.
 #[cfg(target_arch = "x86_64")]
 const LARGEFILE: c_int = 0o10_0000;
 #[cfg(target_arch = "aarch64")]

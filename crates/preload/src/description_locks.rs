@@ -1,8 +1,10 @@
-//! Record locks of an open description (F_OFD_SETLK). They must end with the last copy of a descriptor, over dup, fork, exec
-//! and sockets. So they are on the placeholder, whose open description is the program's.
+//! Record locks of an open description (F_OFD_SETLK). They must end with the last copy of a
+//! descriptor, over dup, fork, exec and sockets. So they are locks of the placeholder, whose open
+//! description is the program's.
 //!
-//! A placeholder is open for reading only and can have shared locks only. An exclusive lock of a range is a shared lock of the
-//! same range at other offsets. A process that sets either first checks, with exclusive access, the locks of others at both.
+//! A placeholder is open for reading only, so it can have only shared locks. An exclusive lock of a
+//! range is a shared lock of the same range at other offsets. A process that sets a lock of either
+//! kind first checks the locks of others at both, under the mount's lock for record locks.
 
 use crate::byte_range::{Range, granted, retry};
 use crate::lock_files;
@@ -13,7 +15,7 @@ use dnfs::mount::{DESCRIPTION_LOCKS_EXCLUSIVE as EXCLUSIVE, DESCRIPTION_LOCKS_LI
 use libc::{c_int, off_t};
 use std::ffi::CStr;
 
-/// The range at one set of offsets; a range beyond it cannot be locked.
+/// The range at one set of offsets. EOVERFLOW for a range beyond the limit.
 fn in_space(range: &Range, space: off_t) -> Result<Range, Out> {
     let end = match range.length {
         0 => LIMIT,
@@ -23,7 +25,7 @@ fn in_space(range: &Range, space: off_t) -> Result<Range, Out> {
     Ok(Range { kind: range.kind, start: space + range.start, length })
 }
 
-/// Another description's lock at one set of offsets, as the program sees it.
+/// Another description's lock at one set of offsets, in the program's offsets.
 fn conflict_in(fd: c_int, range: &Range, space: off_t) -> Result<Option<libc::flock>, Out> {
     let mut lock = Range { kind: libc::F_WRLCK, ..in_space(range, space)? }.as_lock();
     raw::record_lock(fd, libc::F_OFD_GETLK, &mut lock)?;
@@ -39,7 +41,7 @@ fn conflict_in(fd: c_int, range: &Range, space: off_t) -> Result<Option<libc::fl
     Ok(Some(lock))
 }
 
-/// A conflicting lock of another description than that of `fd`.
+/// A conflicting lock of a description other than that of `fd`.
 fn conflict_of(fd: c_int, range: &Range) -> Result<Option<libc::flock>, Out> {
     match conflict_in(fd, range, EXCLUSIVE)? {
         None if range.kind == libc::F_WRLCK => conflict_in(fd, range, 0),
@@ -47,7 +49,7 @@ fn conflict_of(fd: c_int, range: &Range) -> Result<Option<libc::flock>, Out> {
     }
 }
 
-/// The lock that conflicts with a lock of the file's description.
+/// Another lock that conflicts with a lock of the file's description.
 pub(crate) fn conflict(file: &Open, range: &Range) -> Result<Option<libc::flock>, Out> {
     conflict_alone(file, range, &file.mount.record_locks()?)
 }
@@ -59,7 +61,8 @@ fn conflict_alone(file: &Open, range: &Range, alone: &RecordLocks) -> Result<Opt
     }
 }
 
-/// The description's lock that conflicts with a lock of this process; its own descriptions count.
+/// The description's lock that conflicts with a lock of this process. The process' own descriptions
+/// count too.
 pub(crate) fn conflict_with_process(file: &Open, range: &Range) -> Result<Option<libc::flock>, Out> {
     if range.start >= LIMIT {
         return Ok(None);

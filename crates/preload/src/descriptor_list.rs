@@ -1,12 +1,13 @@
-//! The open descriptors of this process, from /proc/self/fd. Allocates nothing, since it is used between fork and exec.
+//! Lists the open descriptors of this process, from /proc/self/fd. Allocates nothing, because it is
+//! used between fork and exec.
 
 use crate::outcome::Errno;
 use crate::raw;
 use libc::c_int;
 
-/// Bytes of entries that are read at once.
+/// Bytes of entries read at once.
 const ENTRIES_BYTES: usize = 2048;
-/// Bytes of `struct linux_dirent64` before the name, and the offset of its length in them.
+/// Bytes of `struct linux_dirent64` before the name, and the offset in them of the entry's length.
 const HEAD_BYTES: usize = 19;
 const LENGTH_AT: usize = 16;
 

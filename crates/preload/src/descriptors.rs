@@ -1,5 +1,5 @@
-//! Operations on descriptors other than reading and writing: copies, locks and controls. The kernel performs them; the table
-//! only notes them.
+//! Operations on descriptors other than reading and writing: duplicates, locks and controls. The
+//! kernel performs them; the table only notes them.
 
 use crate::attributes;
 use crate::close::{file_if_any, flush, protect};
@@ -20,7 +20,7 @@ use crate::table::{self, Found};
 use libc::{c_int, c_ulong};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// dup2 and dup3: `to` is replaced.
+/// dup2(2) and dup3(2), which replace `to`.
 fn onto(from: c_int, to: c_int, real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
     if !mounts::any() || from == to {
         return Err(Out::Pass);
@@ -62,12 +62,12 @@ fn note(source: Option<&Open>, to: c_int) {
     }
 }
 
-/// [`table::file`], but the kernel answers for a directory.
+/// As [`table::file`], but the kernel answers for a directory.
 fn regular(fd: c_int) -> Result<Open, Out> {
     table::file(fd).map_err(|out| if out == Out::Errno(libc::EISDIR) { Out::Pass } else { out })
 }
 
-/// lockf, as libc does it: a record lock from the offset on.
+/// lockf(3), which libc also implements as a record lock from the offset on.
 fn lock_from_here(fd: c_int, command: c_int, bytes: libc::off_t) -> Result<c_int, Out> {
     regular(fd)?;
     // SAFETY: struct flock is plain integers; zero is valid.
@@ -81,7 +81,7 @@ fn lock_from_here(fd: c_int, command: c_int, bytes: libc::off_t) -> Result<c_int
         libc::F_TEST => libc::F_GETLK,
         _ => return Err(Out::Errno(libc::EINVAL)),
     };
-    // SAFETY: a lock that outlives the call.
+    // SAFETY: the lock outlives the call.
     kept(unsafe { fcntl::hook(fd, how, std::ptr::from_mut(&mut lock) as usize) })?;
     if command == libc::F_TEST && lock.l_type != libc::F_UNLCK as libc::c_short {
         return Err(Out::Errno(libc::EACCES));
@@ -89,12 +89,12 @@ fn lock_from_here(fd: c_int, command: c_int, bytes: libc::off_t) -> Result<c_int
     Ok(0)
 }
 
-/// fcntl on a file of a mount; commands that only concern the kernel pass.
+/// fcntl(2) on a file of a mount. Commands that concern only the kernel pass.
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `argument` is as fcntl(2) requires for `command`: for locks, NULL or a `flock`.
 unsafe fn control(fd: c_int, command: c_int, argument: usize, real: impl Fn(usize) -> c_int) -> Result<c_int, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `argument` is as fcntl(2) requires, by the caller's promise.
     unsafe {
         if !mounts::any() {
             return Err(Out::Pass);
@@ -110,8 +110,8 @@ unsafe fn control(fd: c_int, command: c_int, argument: usize, real: impl Fn(usiz
                 regular(fd)?;
                 let flags = description_flags::to_set(argument as c_int);
                 match kept(real(flags as usize)) {
-                    // The placeholder belongs to another user, so this process remembers the flag itself, with what it requires
-                    // of writes.
+                    // The placeholder belongs to another user, so this process itself stores what
+                    // O_DIRECT requires of writes.
                     Err(Out::Errno(libc::EPERM)) if flags & libc::O_NOATIME != 0 => {
                         table::add_flags(fd, libc::O_DSYNC);
                         kept(real((flags & !libc::O_NOATIME) as usize))
@@ -168,8 +168,8 @@ hooks! {
     @waiting_lockf fn lockf(fd: c_int, command: c_int, bytes: libc::off_t) -> c_int { lock_from_here(fd, command, bytes) }
     /// lockf(3).
     @waiting_lockf fn lockf64(fd: c_int, command: c_int, bytes: libc::off_t) -> c_int { lock_from_here(fd, command, bytes) }
-    /// flock(2): the kernel locks the placeholder of a file. Each open of a directory has a placeholder of its own, so a lock on
-    /// it would exclude no other open.
+    /// flock(2): for a file, the kernel locks the placeholder. Each open of a directory has a
+    /// placeholder of its own, so a lock on it would exclude no other open.
     fn flock(fd: c_int, how: c_int) -> c_int = SYS_flock {
         if !mounts::any() || how & libc::LOCK_UN != 0 || !matches!(table::find(fd), Ok(Found::Directory(_))) { return Err(Out::Pass) }
         refuse_directory_lock()
@@ -204,8 +204,9 @@ hooks! {
     }
 }
 
-/// Flags of a file (`chattr`), their extended form and its generation: each to read and to set, the first also from 32-bit
-/// programs. NFS has no such flags; if passed on, the calls would concern the placeholder.
+/// Requests for a file's flags (`chattr`), their extended form and its generation: each to read and
+/// to set, the first also from 32-bit programs. NFS has no such flags. If passed on, the calls
+/// would concern the placeholder.
 const OF_ANOTHER_FILE_SYSTEM: [c_ulong; 8] = [
     0x8008_6601, // FS_IOC_GETFLAGS
     0x4008_6602, // FS_IOC_SETFLAGS
@@ -216,5 +217,5 @@ const OF_ANOTHER_FILE_SYSTEM: [c_ulong; 8] = [
     0x8008_7601, // FS_IOC_GETVERSION
     0x4008_7602, // FS_IOC_SETVERSION
 ];
-/// FS_IOC_FIEMAP: the place of a file on its disk.
+/// FS_IOC_FIEMAP: the extents of a file on its disk.
 const FIEMAP: c_ulong = 0xc020_660b;

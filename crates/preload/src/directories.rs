@@ -1,15 +1,15 @@
 //! Directories of a mount that the program has open, and its working directory.
 //!
-//! To the kernel each is a placeholder (`directory_placeholders`), so fork, exec, dup and fchdir keep it as they keep any
-//! descriptor. It stands for the server's handle, with a path as a hint. The process that opened it remembers both by the
-//! placeholder's inode number and modification time. A process that got it over exec or a socket finds both in the segment of the
-//! mount, where they are entered again before exec.
+//! The kernel sees each as a placeholder (`directory_placeholders`), so fork, exec, dup and fchdir
+//! keep it as they keep any descriptor. The placeholder represents the server's handle, with a path
+//! as a hint. The process that opened it remembers both by the placeholder's inode number and
+//! modification time. A process that got it over exec or a socket finds both in the segment of the
+//! mount. Every process enters them there again before it executes a program.
 
 use crate::descriptor_list::each_descriptor;
 use crate::directory_placeholders as placeholders;
 use crate::messages::warn;
 use crate::mounts::{self, Mounted};
-use crate::names::visible;
 use crate::outcome::{Errno, Out};
 use crate::raw;
 use dnfs::mount::{
@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A new process checks descriptors below this for inherited directories. It checks higher ones when they are used.
 const INHERITED_MAX: c_int = 64;
 
-/// What this process knows of a placeholder.
+/// This process' knowledge about a placeholder.
 #[derive(Debug)]
 struct Known {
     /// Runtime directory of the mount.
@@ -57,20 +57,20 @@ impl Opened {
     /// The mount with the current credentials, and the directory as an entry without a name.
     ///
     /// # Errors
-    /// ENOENT if it was removed on this host, ESTALE if it was removed on another.
+    /// ENOENT if the directory was removed on this host, ESTALE if it was removed on another.
     pub(crate) fn entry(&self) -> Result<(&'static Mount, Entry), Out> {
         let mount = self.mounted.attach()?;
         Ok((mount, mount.entry_of_directory(self.directory())?))
     }
 }
 
-/// Where a placeholder is: a descriptor, or AT_FDCWD for the working directory.
+/// The place of a placeholder: a descriptor, or AT_FDCWD for the working directory.
 type Place = c_int;
 
 /// The working directory, if it is on a mount.
 ///
 /// # Errors
-/// As [`of_placeholder`].
+/// Those of [`of_placeholder`].
 pub(crate) fn current() -> Result<Option<Opened>, Out> {
     match raw::stat_here() {
         Ok(stat) if placeholders::may_be(&stat) => of_placeholder(libc::AT_FDCWD, &stat),
@@ -78,11 +78,12 @@ pub(crate) fn current() -> Result<Option<Opened>, Out> {
     }
 }
 
-/// What a removed directory in the runtime directory's file system stands for; `None` if it is not a placeholder.
+/// The directory that a removed directory in the runtime directory's file system represents. `None`
+/// if it is not a placeholder.
 ///
 /// # Errors
-/// ESTALE if this process cannot find the directory: it does not have the mount, has it as another user, or the segment has forgotten the
-/// directory. EACCES for a user who may not use the mount.
+/// ESTALE if this process cannot find the directory: it does not have the mount, has it as another
+/// user, or the segment has forgotten the directory. EACCES for a user that may not use the mount.
 pub(crate) fn of_placeholder(place: Place, stat: &libc::stat) -> Result<Option<Opened>, Out> {
     let placeholder = placeholders::of_stat(stat);
     let known = KNOWN.find(placeholder).or_else(|| of_attached(placeholder));
@@ -108,7 +109,7 @@ pub(crate) fn of_placeholder(place: Place, stat: &libc::stat) -> Result<Option<O
             let known = Known { runtime: known.runtime.clone(), tag: mounted.tag(), directory };
             Ok(Some(Opened { mounted, known: remember(placeholder, known) }))
         }
-        (None, Some(Out::Errno(libc::ENOTSUP))) => Err(Out::Errno(libc::EACCES)), // a user who may not use the runtime directory
+        (None, Some(Out::Errno(libc::ENOTSUP))) => Err(Out::Errno(libc::EACCES)), // the user may not use the runtime directory
         (None, Some(refused)) => Err(refused),
         (None, None) => refuse_stranger(place, stat).map(|()| None),
     }
@@ -143,7 +144,7 @@ fn path_of(place: Place, buffer: &mut [u8]) -> Result<&[u8], Errno> {
 /// The error for a placeholder that leads to no directory of this process' mounts.
 ///
 /// # Errors
-/// ESTALE, with one line on stderr; EIO where the runtime directory is covered, or /proc is missing.
+/// ESTALE, with one line on stderr; EIO if the runtime directory is covered, or /proc is missing.
 fn refuse_stranger(place: Place, stat: &libc::stat) -> Result<(), Out> {
     static REPORTED: AtomicBool = AtomicBool::new(false);
     let mut buffer = [0; libc::PATH_MAX as usize];
@@ -161,7 +162,7 @@ fn refuse_stranger(place: Place, stat: &libc::stat) -> Result<(), Out> {
     Err(Out::Errno(libc::ESTALE))
 }
 
-/// Remembers what a placeholder stands for. If there are many, forgets closed ones.
+/// Remembers the directory of a placeholder. If there are many, forgets closed ones.
 fn remember(placeholder: DirectoryPlaceholder, known: Known) -> Arc<Known> {
     let known = Arc::new(known);
     ANY.store(true, Ordering::Release);
@@ -199,8 +200,8 @@ pub(crate) fn open(mounted: &Mounted, mount: &Mount, directory: OpenDirectory, f
     Ok(fd)
 }
 
-/// Changes the working directory. Other threads see the old one or the new one: the placeholder is removed and stored in the
-/// table before the process enters it.
+/// Changes the working directory. Other threads see the old one or the new one, because the
+/// placeholder is removed and stored in the table before the process enters it.
 ///
 /// # Errors
 /// The errors of creating a placeholder.
@@ -232,7 +233,7 @@ fn enter(mounted: &Mounted, mount: &Mount, directory: OpenDirectory, placeholder
 /// The current path of the working directory below the root of its mount.
 ///
 /// # Errors
-/// ENOENT if it has no path any more.
+/// ENOENT if the directory no longer has a path.
 pub(crate) fn current_path() -> Result<Option<(&'static Mounted, Vec<u8>)>, Out> {
     let Some(opened) = current()? else { return Ok(None) };
     let found = opened.mounted.attach()?.locate(opened.directory())?;
@@ -251,20 +252,21 @@ pub(crate) fn current_path() -> Result<Option<(&'static Mounted, Vec<u8>)>, Out>
 /// The path of a directory of a mount to which a name such as /proc/self/cwd or /proc/self/fd/N leads, as the program sees it.
 ///
 /// # Safety
-/// A path, or NULL.
+/// `link` is NULL or a C string.
 pub(crate) unsafe fn path_behind(directory: c_int, link: *const c_char) -> Option<Vec<u8>> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `link` is NULL or a C string by the caller's promise.
     let fd = unsafe { raw::open_from(directory, link, libc::O_PATH | libc::O_CLOEXEC) }.ok()?;
     let stat = raw::fstat(fd).ok().filter(placeholders::may_be);
     let opened = stat.and_then(|stat| of_placeholder(fd, &stat).ok()?);
     let _ = raw::close(fd);
     let opened = opened?;
     let found = opened.mounted.attach().ok()?.locate(opened.directory()).ok()?;
-    Some(visible(opened.mounted.local_path(), &found.path))
+    Some(opened.mounted.path_of(&found.path))
 }
 
-/// Before a child is made or this process executes another program: enters the inherited directories in the segments, where opens
-/// of other processes do not overwrite them. Allocates nothing, unless a mount is not attached.
+/// Enters the inherited directories in the segments, where opens of other processes do not
+/// overwrite them. Called before a child is made or this process executes another program.
+/// Allocates nothing, unless a mount is not attached.
 pub(crate) fn enter_inherited() {
     if !ANY.load(Ordering::Acquire) {
         return;

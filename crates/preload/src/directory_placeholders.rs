@@ -1,20 +1,19 @@
-//! Placeholders of directories: to the kernel a program's descriptor of a directory, or its working directory, is a placeholder.
+//! Placeholders of directories. For the kernel, a program's descriptor of a directory, or its
+//! working directory, is a placeholder.
 //!
-//! A placeholder is a directory in memory that is removed when it is open, and so is its parent. The kernel makes nothing in a
-//! removed directory, for root neither. So programs without this library (statically linked ones), core dumps and
-//! `/proc/self/cwd/x` get ENOENT. Only root may search the parent: for others `../..` is EACCES, for root it is the runtime
-//! directory. Each open has a placeholder of its own.
+//! A placeholder is a directory in memory that is removed when it is open, as is its parent. In a
+//! removed directory the kernel creates nothing, not even for root. So programs without this
+//! library (statically linked ones), core dumps and `/proc/self/cwd/x` get ENOENT. Only root may
+//! search the parent: `../..` is EACCES for other users, and the runtime directory for root. Each
+//! open has a placeholder of its own.
 
-use crate::mounts;
+use crate::mounts::{self, DIRECTORY_PLACEHOLDER_MODE as MODE};
 use crate::outcome::{Errno, Out};
 use crate::raw;
 use crate::umask::masked;
 use dnfs::mount::{DirectoryPlaceholder, Mount};
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
-
-/// All users may enter a placeholder: it is empty, and the server decides about the directory that it stands for.
-pub(crate) const MODE: u32 = 0o555;
 
 /// Whether a file may be a placeholder of a directory.
 #[inline]
@@ -27,7 +26,7 @@ pub(crate) fn of_stat(stat: &libc::stat) -> DirectoryPlaceholder {
     DirectoryPlaceholder::new(stat.st_ino, stat.st_mtime, stat.st_mtime_nsec)
 }
 
-/// Creates a placeholder, calls `use_it` with its path, and removes it.
+/// Creates a placeholder, calls `use_it` with its path, and removes the placeholder.
 ///
 /// # Errors
 /// The errors of creating it, and of `use_it`.

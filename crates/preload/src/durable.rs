@@ -7,14 +7,15 @@ use crate::outcome::Out;
 use crate::table::{self, Found};
 use libc::c_int;
 
-/// fsync and fdatasync: one COMMIT if data of the file may still be lost, whichever process wrote it.
+/// fsync(2) and fdatasync(2): one COMMIT if data of the file may still be lost, no matter which
+/// process wrote it.
 fn sync_fd(fd: c_int) -> Result<c_int, Out> {
     match table::find(fd)? {
         Found::File(file) => {
             file.mount.sync(file.file, file.cursor)?;
             Ok(0)
         }
-        Found::Directory(..) => Ok(0), // names are durable before the server answers (RFC 1813 4.8)
+        Found::Directory(..) => Ok(0), // the server makes names durable before it replies (RFC 1813 4.8)
         Found::Elsewhere => Err(medium::instead(Out::Pass, fd, Ask::Flush, None)),
     }
 }
@@ -36,8 +37,8 @@ hooks! {
     /// sync(2).
     fn sync() -> () = SYS_sync {
         for mounted in mounts::all() {
-            // Includes mounts that this process has not used: sync(1) has no file open, and is called for the data of other
-            // processes.
+            // This includes mounts that this process has not used: sync(1) has no file open, and
+            // users call it for the data of other processes.
             if let Ok(mount) = mounted.attach() {
                 let _ = mount.sync_all(); // sync(2) reports no error; the next fsync of each file does
             }

@@ -1,6 +1,7 @@
-//! getdents64 and its relatives on an open directory of a mount. The place in the listing is the offset of the
-//! placeholder, so it is shared over dup, fork and exec and moved by lseek, as in the kernel; the listing itself is read when the
-//! offset is 0, and kept for a while so that names removed meanwhile shift no others.
+//! getdents64 and its relatives on an open directory of a mount. The position in the listing is the
+//! placeholder's offset, so dup, fork and exec share it and lseek moves it, as in the kernel. The
+//! listing is read at offset 0 and kept for a while, so that a removal in the meantime does not
+//! shift the other names.
 
 use crate::hook::hooks;
 use crate::outcome::Out;
@@ -23,14 +24,15 @@ struct Listing {
     items: Vec<DirItem>,
 }
 
-/// Only ever tried: a signal handler that lists a directory may have interrupted a holder, and goes without.
+/// This lock is only tried: a signal handler that lists a directory may have interrupted its
+/// holder, and then works without the cache.
 static LISTINGS: Mutex<Vec<Listing>> = Mutex::new(Vec::new());
 
 fn with_listings<R>(f: impl FnOnce(&mut Vec<Listing>) -> R) -> Option<R> {
     LISTINGS.try_lock().ok().map(|mut listings| f(&mut listings))
 }
 
-/// How an entry lies in the caller's buffer.
+/// The layout of an entry in the caller's buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// `struct linux_dirent64`, libc's `struct dirent`: the type before the name.
@@ -39,7 +41,8 @@ pub(crate) enum Layout {
     TypeLast,
 }
 
-/// The entry's bytes, a multiple of 8: inode, place of the next, length, and as the layout says.
+/// An entry's bytes, a multiple of 8: inode, position of the next entry, length, and the rest as
+/// the layout says.
 fn encode(item: &DirItem, next: usize, layout: Layout) -> Vec<u8> {
     let named = match layout {
         Layout::Type => 19 + item.name.len() + 1,
@@ -61,7 +64,7 @@ fn encode(item: &DirItem, next: usize, layout: Layout) -> Vec<u8> {
     entry
 }
 
-/// As many entries from `from` on as fit, and how many.
+/// Copies as many entries from `from` on as fit. Returns the number of bytes and of entries.
 fn fill(items: &[DirItem], from: usize, layout: Layout, buffer: &mut [u8]) -> Result<(usize, usize), Out> {
     let (mut bytes, mut count) = (0, 0);
     for item in items.get(from..).unwrap_or_default() {
@@ -106,14 +109,14 @@ pub(crate) fn list(fd: c_int, buffer: &mut [u8], layout: Layout) -> Result<usize
 }
 
 /// # Safety
-/// Room for this number of bytes, and for the position.
+/// `into` is NULL or `room` writable bytes; `place` is NULL or has room for an offset.
 unsafe fn list_from(fd: c_int, into: *mut c_void, room: size_t, place: *mut off_t) -> Result<ssize_t, Out> {
-    // SAFETY: the caller's memory.
+    // SAFETY: `into` is NULL or `room` writable bytes by the caller's promise.
     let buffer = unsafe { crate::ffi::bytes_mut(into, room) };
     let Found::Directory(..) = table::find(fd)? else { return Err(Out::Pass) };
     let from = raw::lseek(fd, 0, libc::SEEK_CUR)?;
     let bytes = list(fd, buffer, Layout::Type)?;
-    // SAFETY: the caller's memory.
+    // SAFETY: `place` is NULL or has room for an offset by the caller's promise.
     unsafe { crate::ffi::put(place, from) }?;
     Ok(bytes as ssize_t)
 }

@@ -1,8 +1,9 @@
-//! All functions of exec. What this process has in flight ends before it becomes another program, as in a kernel. A program
-//! into which this library will not be loaded is reported (`reach`). A program stored on a mount is executed from a copy
+//! All functions of exec. They finish what this process has in flight before it executes another
+//! program, as a kernel does. They report a program into which this library will not be loaded
+//! (`reach`). A program stored on a mount is executed from a copy
 //! (docs/design/018-stored-programs.md).
 //!
-//! libc's functions make the system call without calling a hook, so each of them has a hook of its own.
+//! libc's functions make the system call without a hook, so each of them has a hook of its own.
 
 use crate::close;
 use crate::directories;
@@ -12,7 +13,8 @@ use crate::messages::warn_before_exec;
 use crate::mounts;
 use crate::outcome::{Errno, Out};
 use crate::raw;
-use crate::reach::{self, Strings, own_environment};
+use crate::raw::programs::Strings;
+use crate::reach::{self, own_environment};
 use crate::shared_maps;
 use crate::table;
 use environment::Environment;
@@ -20,7 +22,7 @@ use libc::{FILE, c_char, c_int};
 use std::convert::Infallible;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use stored::{Program, What};
+use stored::{Program, SHELL, What};
 
 pub(crate) mod environment;
 pub(crate) mod image;
@@ -30,15 +32,12 @@ pub(crate) mod needed;
 pub(crate) mod search;
 pub(crate) mod stored;
 
-/// The shell, with which execvp(3) runs a file that is not a program.
-const SHELL: &CStr = c"/bin/sh";
-
-/// Below this much address space the loader may be unable to map this library (text and data: 6 MiB, 9 MiB in a debug build)
-/// beside a program. The loader would then start the program without the library, and the program would use this host's files at
-/// the mount's path.
+/// With less address space than this, in bytes, the loader may be unable to map this library (text
+/// and data: 6 MiB, 9 MiB in a debug build) beside a program. The loader would then start the
+/// program without the library, and the program would use this host's files at the mount's path.
 const ADDRESS_SPACE_MIN: u64 = 32 << 20;
 
-/// Finishes what this program has begun.
+/// Finishes the writes and the kernel AIO of this process.
 ///
 /// # Errors
 /// ENOMEM if the library may not fit into the next program.
@@ -62,20 +61,20 @@ fn finish() -> Result<(), Out> {
     Ok(())
 }
 
-/// Executes the program of a path, if that leads to a mount. Returns only if it does not, or on failure.
+/// Executes the program of a path that leads to a mount. Returns only if the path does not, or on failure.
 ///
 /// # Errors
-/// Pass: the kernel executes it. The errno of execve(2).
+/// [`Out::Pass`] if the kernel must execute the program. The errno of execve(2).
 ///
 /// # Safety
-/// The pointers are those of a caller of exec, who keeps its contract.
+/// `path` is NULL or a C string; `arguments` and `environment` are NULL-terminated arrays of C strings.
 unsafe fn become_program(
     directory: c_int,
     path: *const c_char,
     arguments: Strings,
     environment: Strings,
 ) -> Result<Infallible, Out> {
-    // SAFETY: as the caller promises.
+    // SAFETY: the path and the arrays are valid by the caller's promise.
     unsafe {
         match stored::find(directory, path)? {
             Some(program) => Err(Out::Errno(execute(program, arguments, environment))),
@@ -89,7 +88,8 @@ unsafe fn become_program(
 /// # Safety
 /// As [`become_program`].
 unsafe fn execute(mut program: Program, arguments: Strings, environment: Strings) -> Errno {
-    // SAFETY: as the caller promises; the new array lives until the call returns, if it does.
+    // SAFETY: the arrays are valid by the caller's promise; the new array lives until the call
+    // returns, if it returns.
     unsafe {
         let completed = match program.environment(environment) {
             Ok(completed) => completed,
@@ -112,7 +112,7 @@ unsafe fn execute(mut program: Program, arguments: Strings, environment: Strings
 /// As [`become_program`].
 pub(crate) unsafe fn report(program: &Program, environment: Strings) {
     let Ok(path) = program.path() else { return };
-    // SAFETY: a path, and the caller's environment.
+    // SAFETY: `path` is a C string, and the environment is valid by the caller's promise.
     unsafe { reach::report_as(program.name.to_bytes(), libc::AT_FDCWD, path.as_ptr(), environment, false) };
 }
 
@@ -122,7 +122,7 @@ pub(crate) unsafe fn report(program: &Program, environment: Strings) {
 /// As [`become_program`].
 unsafe fn by_path<T>(path: *const c_char, arguments: Strings, environment: Strings) -> Result<T, Out> {
     finish()?;
-    // SAFETY: as the caller promises.
+    // SAFETY: the path and the arrays are valid by the caller's promise.
     unsafe {
         match become_program(libc::AT_FDCWD, path, arguments, environment) {
             Ok(never) => match never {},
@@ -133,16 +133,17 @@ unsafe fn by_path<T>(path: *const c_char, arguments: Strings, environment: Strin
     Err(Out::Pass)
 }
 
-/// Called before the process executes a program of this host. Executes it with a completed environment if a launcher starts it;
-/// otherwise reports it if the library will not be loaded into it.
+/// Called before the process executes a program of this host. If a launcher starts the program,
+/// executes it with a completed environment. Otherwise reports it if the library will not be loaded
+/// into it.
 ///
 /// # Errors
-/// That of execve(2), if this function executed the program.
+/// The error of execve(2), if this function tried to execute the program.
 ///
 /// # Safety
 /// As [`become_program`].
 unsafe fn on_host(path: *const c_char, arguments: Strings, environment: Strings, by_name: bool) -> Result<(), Out> {
-    // SAFETY: as the caller promises.
+    // SAFETY: the path and the arrays are valid by the caller's promise.
     unsafe {
         let is_path = !path.is_null() && (!by_name || CStr::from_ptr(path).to_bytes().contains(&b'/'));
         if is_path && let Some(completed) = launchers::environment(environment) {
@@ -153,13 +154,14 @@ unsafe fn on_host(path: *const c_char, arguments: Strings, environment: Strings,
     Ok(())
 }
 
-/// Called before the process executes the program of a name, which is searched for in PATH unless it contains a slash.
+/// Called before the process executes the program of a name. The name is searched for in PATH
+/// unless it contains a slash.
 ///
 /// # Safety
 /// As [`become_program`].
 unsafe fn by_name<T>(name: *const c_char, arguments: Strings, environment: Strings) -> Result<T, Out> {
     finish()?;
-    // SAFETY: as the caller promises.
+    // SAFETY: the name and the arrays are valid by the caller's promise.
     unsafe {
         let found = match crate::ffi::path(name)?.contains(&b'/') {
             true => become_program(libc::AT_FDCWD, name, arguments, environment),
@@ -181,7 +183,8 @@ unsafe fn by_name<T>(name: *const c_char, arguments: Strings, environment: Strin
 /// # Safety
 /// As [`become_program`].
 unsafe fn by_shell(path: &CStr, arguments: Strings, environment: Strings) -> Errno {
-    // SAFETY: as the caller promises; the new array lives until the call returns, if it does.
+    // SAFETY: the arrays are valid by the caller's promise; the new array lives until the call
+    // returns, if it returns.
     unsafe {
         let program = Program::by_shell(path.to_owned());
         let arguments = program.arguments(arguments);
@@ -192,10 +195,10 @@ unsafe fn by_shell(path: &CStr, arguments: Strings, environment: Strings) -> Err
 /// Called before the process executes the program of a descriptor.
 ///
 /// # Safety
-/// As [`become_program`].
+/// `arguments` and `environment` are NULL-terminated arrays of C strings.
 unsafe fn by_descriptor<T>(fd: c_int, arguments: Strings, environment: Strings) -> Result<T, Out> {
     finish()?;
-    // SAFETY: as the caller promises.
+    // SAFETY: the arrays are valid by the caller's promise.
     unsafe {
         if let Some(program) = stored::find_by_descriptor(fd)? {
             return Err(Out::Errno(execute(program, arguments, environment)));
@@ -238,7 +241,7 @@ hooks! {
         }
         Err(Out::Pass)
     }
-    /// popen(3): as system.
+    /// popen(3), as system(3).
     fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE {
         table::note_copies();
         directories::enter_inherited();

@@ -1,8 +1,7 @@
-//! RLIMIT_FSIZE: a write at or beyond it fails with EFBIG and SIGXFSZ, and a write that crosses it is cut, as by the kernel for
-//! its own files. The limit is read when the process begins and when it sets the limit. A change by another process with
-//! prlimit(2) is not seen.
-//!
-//! The limit is learned when the process begins and when it sets it. One that another process sets by prlimit(2) is not seen.
+//! RLIMIT_FSIZE: a write at or beyond it fails with EFBIG and SIGXFSZ, and a write that crosses it
+//! is cut, as by the kernel for its own files. This library reads the limit when the process
+//! begins, and when the process sets it. It does not notice a change by another process with
+//! prlimit(2).
 
 use crate::ffi;
 use crate::hook::hooks;
@@ -68,13 +67,13 @@ pub(crate) fn within<'a, 'b>(vector: &'a [IoSlice<'b>], room: usize, first: &'a 
         return &vector[..whole];
     }
     if let Some(slice) = vector.get(whole) {
-        // SAFETY: a part of the slice, alive as long as it is.
+        // SAFETY: the bytes are part of the slice and live as long as it.
         first[0] = IoSlice::new(unsafe { ffi::bytes(slice.as_ptr().cast(), slice.len().min(room)) });
     }
     first
 }
 
-/// Changes a limit of this process by libc's function.
+/// Calls libc's function, which changes a limit of this process, and reads the limit again.
 fn change(resource: c_int, real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
     if resource != libc::RLIMIT_FSIZE as c_int || !crate::mounts::any() {
         return Err(Out::Pass);

@@ -1,4 +1,5 @@
-//! dprintf: libc formats and writes in one go, to the placeholder, which refuses it; here the text is written as any other.
+//! dprintf and its relatives. libc would format the text and write it to the placeholder, which
+//! refuses it. Here it is written as any other text.
 
 use crate::data;
 use crate::ffi;
@@ -11,19 +12,19 @@ unsafe extern "C" {
     fn vasprintf(into: *mut *mut c_char, format: *const c_char, list: *mut c_void) -> c_int;
 }
 
-/// `list` is C's `va_list` as it is passed: a pointer on both processors we know.
+/// `list` is C's `va_list` in the form in which functions get it: a pointer on both supported processors.
 ///
 /// # Safety
-/// Format and list belong together.
+/// `format` is a C string, and `list` has its arguments.
 unsafe fn print(fd: c_int, format: *const c_char, list: *mut c_void) -> Result<c_int, Out> {
     let Found::File(file) = table::find(fd)? else { return Err(Out::Pass) };
     let mut text: *mut c_char = std::ptr::null_mut();
-    // SAFETY: format and list are the caller's own pair.
+    // SAFETY: format and list belong together by the caller's promise.
     let length = unsafe { vasprintf(&raw mut text, format, list) };
     let length = usize::try_from(length).map_err(|_| Out::Errno(libc::ENOMEM))?;
-    // SAFETY: vasprintf's text, of that length.
+    // SAFETY: vasprintf returned a text of that length.
     let outcome = data::write_here(&file, unsafe { ffi::bytes(text.cast(), length) });
-    // SAFETY: vasprintf's, used no more.
+    // SAFETY: vasprintf allocated the text, and no code uses it any more.
     unsafe { libc::free(text.cast()) };
     Ok(outcome? as c_int)
 }
@@ -35,8 +36,8 @@ hooks! {
     fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, list: *mut c_void) -> c_int { print(fd, format, list) }
 }
 
-/// Spills the argument registers as the System V ABI lays out a `va_list` (3.5.7: gp_offset, fp_offset,
-/// overflow_arg_area, reg_save_area) and goes on to a function that takes one.
+/// Stores the argument registers in the form of a `va_list` of the System V ABI (3.5.7: gp_offset,
+/// fp_offset, overflow_arg_area, reg_save_area), and calls a function that takes one.
 #[cfg(target_arch = "x86_64")]
 macro_rules! variadic { ($fixed_bytes:literal, $move_format:literal, $to:path) => {
     core::arch::naked_asm!(

@@ -1,5 +1,6 @@
-//! fts(3) over trees of a mount: libc's own walker opens directories inside libc, where it would find empty placeholders. What it
-//! gives, in which order, and where the process is meanwhile is as glibc has it. A walk that begins on this host alone stays libc's.
+//! fts(3) over trees of a mount. libc's own walker opens directories inside libc, where it would
+//! find empty placeholders. The entries, their order and the working directory during the walk are
+//! as with glibc. libc handles a walk whose roots are all on this host.
 
 mod entry;
 mod list;
@@ -14,17 +15,17 @@ use libc::{c_char, c_int};
 use walk::{KNOWN, NAMEONLY, OURS, Order, Walk};
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `roots` is an array of C strings that ends with NULL; `order` compares two of the walk's entries.
 unsafe fn begin(roots: *const *const c_char, options: c_int, order: Order) -> Result<*mut Walk, Out> {
     if !crate::mounts::any() {
         return Err(Out::Pass);
     }
     let (mut names, mut is_ours) = (Vec::new(), false);
-    // SAFETY: the pointers are those of the hook's caller: NULL ends them.
+    // SAFETY: `roots` is such an array by the caller's promise.
     unsafe {
         let each = (0..).map_while(|index| ffi::take(roots.wrapping_add(index)).filter(|path| !path.is_null()));
         for path in each {
-            // What is wrong with a path, the walk tells of its entry.
+            // The walk reports an error of a path in the path's entry.
             is_ours |= !matches!(paths::target_linked(libc::AT_FDCWD, path, false), Ok(Target::Local(_)));
             names.push(ffi::path(path)?);
         }
@@ -38,27 +39,27 @@ unsafe fn begin(roots: *const *const c_char, options: c_int, order: Order) -> Re
     Ok(Box::into_raw(Walk::begin(&names, options, order)?))
 }
 
-/// A walk of ours.
+/// A walk of this library. [`Out::Pass`] for one of libc.
 ///
 /// # Safety
-/// The pointer is one that fts_open gave, ours or libc's, and not closed.
+/// `walk` is NULL or from fts_open, of this library or of libc, and is not closed. No other thread uses it.
 unsafe fn ours<'a>(walk: *mut Walk) -> Result<&'a mut Walk, Out> {
     if walk.is_null() {
         return Err(Out::Pass);
     }
-    // SAFETY: where the options are, both have them; libc's has nothing behind its own fields.
+    // SAFETY: both kinds of walks have the options at this offset; libc's has nothing after its own fields.
     let options = unsafe { (&raw const (*walk).options).read() };
     if options & OURS == 0 {
         return Err(Out::Pass);
     }
-    // SAFETY: from `begin`; one thread uses a walk, by the contract of fts.
+    // SAFETY: `begin` made it, and only this thread uses it by the caller's promise.
     Ok(unsafe { &mut *walk })
 }
 
 /// # Safety
 /// As [`ours`].
 unsafe fn read(walk: *mut Walk) -> Result<Given, Out> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what `ours` requires.
     let next = unsafe { ours(walk) }?.read();
     next.map(Given::from).map_err(Out::Errno)
 }
@@ -66,7 +67,7 @@ unsafe fn read(walk: *mut Walk) -> Result<Given, Out> {
 /// # Safety
 /// As [`ours`].
 unsafe fn children(walk: *mut Walk, only: c_int) -> Result<Given, Out> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what `ours` requires.
     let walk = unsafe { ours(walk) }?;
     if only != 0 && only != NAMEONLY {
         return Err(Out::Errno(libc::EINVAL));
@@ -75,9 +76,9 @@ unsafe fn children(walk: *mut Walk, only: c_int) -> Result<Given, Out> {
 }
 
 /// # Safety
-/// As [`ours`]; the entry is one that the walk gave.
+/// As [`ours`]; `entry` is one that the walk returned.
 unsafe fn set(walk: *mut Walk, entry: *mut Entry, wanted: c_int) -> Result<c_int, Out> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what `ours` requires.
     unsafe { ours(walk) }?;
     let known = [0, instruction::AGAIN, instruction::FOLLOW, instruction::NONE, instruction::LEAVE_OUT];
     let wanted = known.into_iter().find(|known| c_int::from(*known) == wanted).ok_or(Out::Errno(libc::EINVAL))?;
@@ -88,9 +89,9 @@ unsafe fn set(walk: *mut Walk, entry: *mut Entry, wanted: c_int) -> Result<c_int
 }
 
 /// # Safety
-/// As [`ours`]; the walk is used no more.
+/// As [`ours`]; no code uses the walk afterwards.
 unsafe fn close(walk: *mut Walk) -> Result<c_int, Out> {
-    // SAFETY: from `begin`, and given back once.
+    // SAFETY: `begin` made it with `Box::into_raw`, and the program closes it once.
     let walk = *unsafe { Box::from_raw(std::ptr::from_mut(ours(walk)?)) };
     walk.close().map(|()| 0).map_err(Out::Errno)
 }

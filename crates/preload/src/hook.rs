@@ -1,10 +1,11 @@
 //! Replaces libc functions: one macro for all hooks, with one entry and one exit.
 //!
-//! Each hook is three functions. The exported one has libc's name and checks its return address. A call from inside this
-//! library (dnfs and the standard library call libc too) goes to libc at once, so that the library never re-enters a hook. A
-//! flag per thread would not work: a signal handler of the program that runs while its thread is inside an RPC must be served.
-//! Any other call goes to the hook. The hook unwinds only when the thread is cancelled, and leaves `errno` as a libc function
-//! would: unchanged on success.
+//! Each hook is three functions. The exported one has libc's name and checks its return address. A
+//! call from inside this library (dnfs and the standard library call libc too) goes to libc at
+//! once, so that the library never re-enters a hook. A flag per thread would not work, because a
+//! hook must also serve a signal handler of the program that interrupts an RPC of its own thread.
+//! Any other call goes to the hook. The hook unwinds only when the thread is cancelled, and leaves
+//! `errno` as a libc function would: unchanged on success.
 
 use crate::outcome::{Failure, FromKernel, Out, errno, set_errno};
 use crate::raw;
@@ -13,19 +14,21 @@ use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Address of this library's mapping; both are zero until the constructor has run.
+/// Start of the mapping of this library's code. It and [`TEXT_BYTES`] are zero until the constructor has run.
 pub(crate) static TEXT_BASE: AtomicUsize = AtomicUsize::new(0);
-/// Bytes of this library's mapping from [`TEXT_BASE`].
+/// Bytes of that mapping.
 pub(crate) static TEXT_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// Runs a hook's body without unwinding; preserves `errno` on success. `timed` is libc's function. `None` if the caller must
-/// call libc's function after this call has ended, because a thread may be cancelled there.
+/// Runs a hook's body without unwinding; preserves `errno` on success. `timed` calls libc's
+/// function. `None` if the caller must call libc's function after this call has ended, because a
+/// thread may be cancelled there.
 pub(crate) fn entered<R: Failure>(timed: impl FnOnce() -> R, body: impl FnOnce() -> Result<R, Out>) -> Option<R> {
     let saved = errno();
     let mut call = crate::mounts::any().then(dnfs::begin_call);
     let before = switch_cancellation_off(call.as_mut());
     let outcome = catch_unwind(AssertUnwindSafe(body));
-    // SAFETY: the state that the thread had. Where it may be cancelled at any instruction, it ends here, and the frame above is dropped.
+    // SAFETY: `before` is the state that the thread had. If the thread may be cancelled at any
+    // instruction, it may end here; unwinding then drops `call`.
     unsafe { pthread_setcancelstate(before, std::ptr::null_mut()) };
     if let Some(call) = &call {
         call.note_cancellation_restored();
@@ -62,21 +65,21 @@ unsafe extern "C-unwind" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
-/// PTHREAD_CANCEL_ENABLE of glibc and musl.
+/// PTHREAD_CANCEL_ENABLE in glibc and musl.
 const CANCELLATION_ON: c_int = 0;
-/// PTHREAD_CANCEL_DISABLE.
+/// PTHREAD_CANCEL_DISABLE in glibc and musl.
 const CANCELLATION_OFF: c_int = 1;
 
-/// Marks `call` and disables cancellation in this thread while a hook's body runs, because the unwinding of pthread_cancel would end the
-/// process at `catch_unwind`. Returns the previous state. If the thread left an earlier call by a jump, that is the state before the
-/// earlier call.
+/// Marks `call`, and disables cancellation in this thread while a hook's body runs, because the
+/// unwinding of pthread_cancel would end the process at `catch_unwind`. Returns the previous state.
+/// If the thread left an earlier call by a jump, that is the state before the earlier call.
 #[inline]
 fn switch_cancellation_off(call: Option<&mut dnfs::CallFrame>) -> c_int {
     if let Some(call) = &call {
         call.mark();
     }
     let mut before = CANCELLATION_ON;
-    // SAFETY: a variable of this frame.
+    // SAFETY: `before` lives in this frame.
     unsafe { pthread_setcancelstate(CANCELLATION_OFF, &raw mut before) };
     let Some(call) = call.filter(|_| before == CANCELLATION_OFF) else { return before };
     if call.take_left_uncancelled() {
@@ -86,11 +89,12 @@ fn switch_cancellation_off(call: Option<&mut dnfs::CallFrame>) -> c_int {
     before
 }
 
-/// A cancellation point of POSIX: the thread may end here, and its stack frames are unwound. Not in a signal handler that
-/// interrupted a call of this library, whose locks would stay.
+/// A cancellation point of POSIX: the thread may end here, and its stack frames are unwound. A
+/// signal handler that interrupted a call of this library is not cancelled here, because the locks
+/// of that call would stay held.
 pub(crate) fn cancellation_point() {
     if crate::mounts::any() && !dnfs::is_inside_call() {
-        // SAFETY: no condition.
+        // SAFETY: the function has no precondition.
         unsafe { pthread_testcancel() };
     }
 }
@@ -114,7 +118,7 @@ macro_rules! point {
 }
 pub(crate) use point;
 
-/// Replaces a function that this libc does not have.
+/// Takes the place of a function that this libc does not have.
 extern "C" fn missing() -> isize {
     set_errno(libc::ENOSYS);
     -1
@@ -126,7 +130,7 @@ pub(crate) fn next(slot: &AtomicUsize, name: &CStr) -> usize {
     if known != 0 {
         return known;
     }
-    // SAFETY: dlsym with a NUL-terminated name.
+    // SAFETY: `name` ends with a NUL.
     let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) } as usize;
     let found = if found == 0 { missing as *const () as usize } else { found };
     slot.store(found, Ordering::Relaxed);
@@ -136,7 +140,7 @@ pub(crate) fn next(slot: &AtomicUsize, name: &CStr) -> usize {
 /// Finds the address range of this library, so that hooks can distinguish its calls from the program's.
 pub(crate) fn learn_own_text() {
     unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, _data: *mut c_void) -> c_int {
-        // SAFETY: the loader hands a valid record whose headers are readable.
+        // SAFETY: the loader passes a valid record whose headers are readable.
         let (base, headers) = unsafe {
             let info = &*info;
             (info.dlpi_addr as usize, std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)))
@@ -153,7 +157,7 @@ pub(crate) fn learn_own_text() {
         }
         0
     }
-    // SAFETY: `visit` has the callback's signature and keeps nothing.
+    // SAFETY: `visit` has the callback's signature and keeps no pointer.
     unsafe { libc::dl_iterate_phdr(Some(visit), std::ptr::null_mut()) };
 }
 
@@ -182,22 +186,24 @@ macro_rules! entry { ($pass:path, $hook:path) => {
 } }
 pub(crate) use entry;
 
-/// The kernel's result, converted to that of libc's function.
+/// Makes a system call for a hook. Converts the kernel's result to that of libc's function.
 ///
 /// # Safety
 /// As [`raw::by_number`].
 pub(crate) unsafe fn kernel<R: FromKernel>(number: c_long, arguments: &[usize]) -> R {
     let mut all = [0; 6];
     all.iter_mut().zip(arguments).for_each(|(to, from)| *to = *from);
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what `by_number` requires.
     R::from_kernel(unsafe { raw::by_number(number, all) })
 }
 
-/// Declares hooks. `fn name(args) -> type { body }` makes a module `name` with `real` (libc's own) and the exported
-/// symbol; the body is a `Result<type, Out>`. `-> type = SYS_name` adds `by_number`, the same body for syscall(2), in which `real` is the
-/// kernel's call: a library behind this one may define libc's function by syscall(2), and each would call the other without end.
-/// `= old SYS_name` is for numbers that only x86-64 has. `@cancellation_point`, or another case of `point`, stands before those at
-/// which POSIX lets a thread be cancelled.
+/// Declares hooks. `fn name(args) -> type { body }` makes a module `name` with `real` (libc's own
+/// function) and the exported symbol; the body is a `Result<type, Out>`. `-> type = SYS_name` adds
+/// `by_number`, the same body for syscall(2), in which `real` is the system call: a library that
+/// the loader searches after this one may define libc's function by syscall(2), and each would call
+/// the other without end. `= old SYS_name` is for numbers that only x86-64 has.
+/// `@cancellation_point`, or another case of `point`, marks a hook at which POSIX lets a thread be
+/// cancelled.
 macro_rules! hooks {
     ($($(#[doc = $doc:literal])* $(@$point:ident)? fn $name:ident($($arg:ident : $type:ty),* $(,)?) -> $answer:ty $(= $($number:ident)+)? $body:block)*) => { $(
         $(#[doc = $doc])*
@@ -209,7 +215,7 @@ macro_rules! hooks {
             static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
             type Function = unsafe extern "C-unwind" fn($($type),*) -> $answer;
 
-            /// Looks up libc's function, so that a first call in a signal handler need not.
+            /// Looks up libc's function, so that a first call in a signal handler does not have to.
             #[allow(dead_code, reason = "for the few that handlers call")]
             pub(crate) fn look_up() {
                 $crate::hook::next(&NEXT, NAME);
@@ -228,7 +234,8 @@ macro_rules! hooks {
             pub(crate) unsafe extern "C-unwind" fn real($($arg: $type),*) -> $answer {
                 // SAFETY: the next definition of a libc name has the signature libc documents for it.
                 let function: Function = unsafe { std::mem::transmute($crate::hook::next(&NEXT, NAME)) };
-                // SAFETY: the arguments are the caller's own, who keeps the function's contract.
+                // SAFETY: the arguments are those of this function's caller, who keeps the libc
+                // function's contract.
                 unsafe { function($($arg),*) }
             }
 
@@ -239,17 +246,20 @@ macro_rules! hooks {
             pub(crate) unsafe extern "C-unwind" fn hook($($arg: $type),*) -> $answer {
                 $crate::hook::point!([$($point)?] $($arg),*);
                 let answer = $crate::hook::entered::<$answer>(
-                    // SAFETY: the arguments are the caller's own, who keeps the function's contract.
+                    // SAFETY: the arguments are those of this function's caller, who keeps the libc
+                    // function's contract.
                     || unsafe { real($($arg),*) },
                     || -> Result<$answer, $crate::outcome::Out> {
-                        // SAFETY: as above: what the body does with the pointers is what the function documents.
+                        // SAFETY: the body uses the pointers as the libc function does, and the
+                        // caller keeps its contract.
                         #[allow(unused_unsafe, reason = "not every hook has pointers")]
                         unsafe { $body }
                     },
                 );
                 match answer {
                     Some(answer) => answer,
-                    // SAFETY: as above.
+                    // SAFETY: the arguments are those of this function's caller, who keeps the libc
+                    // function's contract.
                     None => unsafe { real($($arg),*) },
                 }
             }
@@ -286,10 +296,12 @@ macro_rules! by_number {
             /// As libc documents.
             #[allow(dead_code, reason = "used where a hook goes on to libc by hand")]
             unsafe fn real($($arg: $type),*) -> $answer {
-                // SAFETY: the arguments are the caller's own, who keeps the call's contract.
+                // SAFETY: the arguments are those of this function's caller, who keeps the system
+                // call's contract.
                 unsafe { $crate::hook::kernel(libc::$number, &[$($arg as usize),*]) }
             }
-            // SAFETY: what the body does with the pointers is what the function documents.
+            // SAFETY: the body uses the pointers as the libc function does, and the caller keeps
+            // its contract.
             #[allow(unused_unsafe, reason = "not every hook has pointers")]
             unsafe { $body }
         }

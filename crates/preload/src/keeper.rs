@@ -1,5 +1,5 @@
-//! The keeper of a mount: a process that commits and removes for programs that have ended. Whoever attaches a mount that has none
-//! starts it (docs/design/011-keeper.md).
+//! The keeper of a mount: a process that commits writes and removes files for programs that have
+//! ended. A process that attaches a mount without a keeper starts one (docs/design/011-keeper.md).
 
 use crate::messages::trace;
 use dnfs::mount::{KeeperProgram, Mount};
@@ -8,7 +8,7 @@ use std::ffi::CStr;
 /// The environment variable that names the binary, set by `millrace exec`.
 pub(crate) const VARIABLE: &CStr = c"MILLRACE_KEEPER";
 
-/// Starts the mount's keeper if it has none. A program does without when that fails.
+/// Starts the mount's keeper if it has none. If that fails, the program continues without a keeper.
 pub(crate) fn ensure(program: Option<&KeeperProgram>, mount: &Mount) {
     match program {
         None => trace!("no keeper: {} is not set", VARIABLE.to_string_lossy()),

@@ -1,17 +1,18 @@
-//! stdio by pointers kept from before a standard stream was replaced (`standard`). C++'s streams keep such pointers for their
-//! lifetime, so the functions that its library calls check whether libc's stream was replaced.
+//! stdio through pointers that a program kept from before a standard stream was replaced
+//! (`standard`). C++'s streams keep such pointers for their lifetime, so the functions that the C++
+//! library calls check whether libc's stream was replaced.
 
 use crate::hook::hooks;
 use crate::outcome::{Failure, Out, kept};
 use crate::standard;
 use libc::{FILE, c_char, c_int, c_void, off_t, size_t};
 
-/// Calls with the replacing stream; calls libc's function if the stream was not replaced.
+/// Calls `call` with the replacing stream. If the stream was not replaced, libc's function is called instead.
 fn now<R: Failure + PartialEq>(stream: *mut FILE, call: impl FnOnce(*mut FILE) -> R) -> Result<R, Out> {
     kept(call(in_place_of(stream)?))
 }
 
-/// As [`now`], for a count, which may be short without an error.
+/// As [`now`], for a function whose result is a count, which may be short without an error.
 fn now_many(stream: *mut FILE, call: impl FnOnce(*mut FILE) -> size_t) -> Result<size_t, Out> {
     Ok(call(in_place_of(stream)?))
 }

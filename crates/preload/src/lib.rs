@@ -1,17 +1,21 @@
-//! The preload library: libc's file functions, onto a Direct NFS mount where a path or a descriptor leads to one.
+//! The preload library: libc's file functions for paths and descriptors that lead to a Direct NFS mount.
 //!
-//! An unmodified program, started by `millrace exec`, sees the export below the mount's path. Its descriptors are kernel
-//! descriptors. An open file is an open placeholder in a directory in memory, so that dup, fork, exec, close-on-exec and the
-//! shared offset are the kernel's. An open or working directory is a removed directory there (`directories`). Calls on other
-//! objects go to libc unchanged. docs/design/003-preload.md explains why; docs/compat/preload.md lists every symbol.
+//! An unmodified program that `millrace exec` starts sees the export below the mount's path. Its
+//! descriptors are kernel descriptors. An open file is an open placeholder in a directory in
+//! memory, so the kernel handles dup, fork, exec, close-on-exec and the shared offset. An open or
+//! working directory is a removed directory there (`directories`). Calls on other objects go to
+//! libc unchanged. docs/design/003-preload.md explains why; docs/compat/preload.md lists every
+//! symbol.
 //!
-//! A directory of this host may be declared to be on a modelled medium (`medium`): libc handles its files, and the results are
-//! delayed.
+//! A directory of this host may be declared to be on a modelled medium (`medium`): libc handles its
+//! files, and this library delays the results.
 //!
-//! Most of the project's unsafe code is here: `hook` (exported names), `ffi` (pointers of C) and `raw` (system calls) are
-//! where it begins. It prints nothing unless the user must know or `MILLRACE_LOG` is set.
+//! Most of the project's unsafe code is here: `hook` (exported names), `ffi` (pointers of C) and
+//! `raw` (system calls) are where it begins. The library prints nothing unless the user must know
+//! or `MILLRACE_LOG` is set.
 
 mod advice;
+mod after_fork;
 mod aio;
 mod allocation;
 mod attach_lock;
@@ -47,6 +51,7 @@ mod kept_pointers;
 mod kernel_aio;
 mod libraries;
 mod lock_files;
+mod mapping;
 mod medium;
 mod memory;
 mod messages;
@@ -93,7 +98,8 @@ mod wide;
 use libc::{c_char, c_int};
 use std::ffi::CStr;
 
-/// Runs before the program, and before any other library's own (see build.rs). Touches no network.
+/// Runs before the program, and before the constructors of all other libraries (see build.rs). Uses
+/// no network.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static START: Start = start;
@@ -105,7 +111,8 @@ unsafe extern "C" {
 }
 
 extern "C" fn start(_argument_count: c_int, _arguments: *mut *mut c_char, environment: *mut *mut c_char) {
-    // SAFETY: no other thread yet. libc sets this very value in its own constructor, which runs after ours.
+    // SAFETY: no other thread runs yet, so no other code uses `environ`. libc's own constructor,
+    // which runs later, sets the same value.
     unsafe {
         if environ.is_null() {
             environ = environment;
@@ -129,12 +136,14 @@ extern "C" fn start(_argument_count: c_int, _arguments: *mut *mut c_char, enviro
         refusal::set(refusal::Refusal::AddressSpace);
     }
     // SAFETY: the handlers are async-signal-safe and live as long as the process.
-    unsafe { libc::pthread_atfork(None, Some(table::note_copies), Some(mounts::after_fork_child)) };
-    // SAFETY: a function that lives as long as the process; exit(3) ends with a call of libc's own, which is not a hook.
+    unsafe { libc::pthread_atfork(None, Some(table::note_copies), Some(after_fork::in_child)) };
+    // SAFETY: `at_exit` lives as long as the process. exit(3) ends the process from inside libc,
+    // where no hook runs.
     let _ = unsafe { libc::atexit(close::at_exit) };
     for look_up in [data::read::look_up, data::write::look_up, close::close::look_up] {
         look_up();
     }
+    dnfs::report_to(outages::report);
     mounts::parse(value, variable(keeper::VARIABLE), variable(refusal::VARIABLE));
     directories::learn_inherited();
     exec::environment::learn();
@@ -144,8 +153,9 @@ extern "C" fn start(_argument_count: c_int, _arguments: *mut *mut c_char, enviro
 }
 
 fn variable(name: &CStr) -> Option<&'static [u8]> {
-    // SAFETY: getenv with a NUL-terminated name; the program has not changed its environment yet.
+    // SAFETY: the name ends with a NUL, and no code has changed the environment yet.
     let value = unsafe { libc::getenv(name.as_ptr()) };
-    // SAFETY: a NUL-terminated string, which we are done with before the program runs.
+    // SAFETY: getenv returned a NUL-terminated string. Callers stop using it before the program can
+    // change its environment.
     (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }.to_bytes()).filter(|value| !value.is_empty())
 }

@@ -1,17 +1,14 @@
-//! dlopen(3) of a library that is stored on a mount. The loader makes its system calls without calling a hook, so it gets a
-//! copy in memory. The loader knows a library by the name by which it was opened. Each copy has its own name, and a library
-//! that is still loaded is requested by its former name. libc's function checks its caller (RUNPATH, name spaces of the
-//! loader), so the hook jumps to it.
-//!
-//! The loader knows a library by the name it was opened by. Each copy has a name of its own, and a library that is still loaded is
-//! asked for by the name it had. libc's function looks at its caller (RUNPATH, name spaces of the loader), so it is jumped to.
+//! dlopen(3) of a library that is stored on a mount. The loader makes its system calls without a
+//! hook, so it gets a copy in memory. The loader identifies a library by the name with which it was
+//! opened. So each copy has its own name, and the hook requests a library that is still loaded by
+//! its former name. libc's function checks its caller (RUNPATH, name spaces of the loader), so the
+//! hook jumps to it.
 
 use crate::attach_lock::AttachLock;
 use crate::exec::environment::library_path;
 use crate::exec::image::Image;
 use crate::exec::needed;
 use crate::hook::{entered, next};
-use crate::names::visible;
 use crate::outcome::Out;
 use crate::paths::{self, Target};
 use crate::reach::own_environment;
@@ -28,7 +25,7 @@ const NAME: &CStr = c"dlopen";
 /// Maximum depth of libraries that need one another.
 const DEPTH_MAX: usize = 32;
 
-/// File system, file, size and change time: if one of them differs, it is another library.
+/// File system, file, size and change time. If one of them differs, it is another library.
 type Identity = (u64, u64, u64, FileTime);
 
 /// A loaded library of a mount.
@@ -36,26 +33,28 @@ struct Loaded {
     identity: Identity,
     /// Its name for the loader.
     name: CString,
-    /// Kept until it is loaded and another one is requested: the loader opens it after this library has returned.
+    /// Kept until the library is loaded and another one is requested, because the loader opens the
+    /// copy after this library has returned.
     image: Option<Image>,
 }
 
 static LOADING: AttachLock = AttachLock::new();
 static LOADED: Mutex<Vec<Loaded>> = Mutex::new(Vec::new());
 
-/// The path for dlopen instead of one on a mount. Libraries on a mount that it needs are loaded before, so that the loader
-/// finds them by their names.
+/// The path for dlopen instead of one on a mount. Loads the libraries on a mount that this one
+/// needs first, so that the loader finds them by their names.
 ///
 /// # Errors
-/// Pass: the path is unchanged, and dlopen and dlerror report the failure as for any missing path.
+/// [`Out::Pass`] if the path must stay unchanged; then dlopen and dlerror report a failure as for
+/// any missing path.
 fn in_its_place(path: &CStr, depth: usize) -> Result<*const c_char, Out> {
     if !crate::mounts::any() || !path.to_bytes().contains(&b'/') {
         return Err(Out::Pass);
     }
-    // SAFETY: a path.
+    // SAFETY: the path ends with a NUL.
     let (mounted, mount, entry) = match unsafe { paths::target_linked(libc::AT_FDCWD, path.as_ptr(), true) }? {
         Target::At(mounted, mount, entry) => (mounted, mount, entry),
-        Target::Local(Some(path)) => return Ok(path.into_raw()), // a link on the mount: there are few, and the loader keeps the path
+        Target::Local(Some(path)) => return Ok(path.into_raw()), // a link on the mount: there are few; the loader keeps the path
         Target::Local(None) => return Err(Out::Pass),
     };
     let object = entry.object.filter(|object| object.attr.kind == FileKind::Regular).ok_or(Out::Pass)?;
@@ -63,11 +62,12 @@ fn in_its_place(path: &CStr, depth: usize) -> Result<*const c_char, Out> {
     if let Some(name) = known(&identity)? {
         return Ok(name);
     }
-    let full = visible(mounted.local_path(), &mount.path_of(&entry)?);
-    // SAFETY: a path.
+    let full = mounted.path_of(&mount.path_of(&entry)?);
+    // SAFETY: the path ends with a NUL.
     let image = unsafe { Image::of(libc::AT_FDCWD, path.as_ptr(), &full) }?;
     if depth < DEPTH_MAX {
-        // SAFETY: used at once. The loader goes by what it was at the start of the program, which is the same but for few.
+        // SAFETY: the result is used at once. The loader uses the value at the program's start,
+        // which few programs change.
         let listed = unsafe { library_path(own_environment()) };
         for needed in needed::on_mounts(&image, &full, listed) {
             load(&needed, depth + 1);
@@ -76,31 +76,32 @@ fn in_its_place(path: &CStr, depth: usize) -> Result<*const c_char, Out> {
     remember(identity, image)
 }
 
-/// Loads a library that another one needs; it stays loaded. If that fails, dlopen of the other one reports it.
+/// Loads a library that another one needs. It stays loaded. If that fails, dlopen of the other one
+/// reports it.
 fn load(path: &CStr, depth: usize) {
     if let Ok(name) = in_its_place(path, depth) {
-        // SAFETY: a NUL-terminated name.
+        // SAFETY: the name ends with a NUL.
         unsafe { libc::dlopen(name, libc::RTLD_LAZY) };
     }
 }
 
-/// The name of a library that is loaded already.
+/// The name for the loader of a library that is already loaded.
 fn known(identity: &Identity) -> Result<Option<*const c_char>, Out> {
     let _held = LOADING.lock()?;
-    // Never waits: in the child of a fork during a load, the lock stays locked.
+    // This never waits: in a child that was forked during a load, the lock stays locked.
     let loaded = LOADED.try_lock().map_err(|_| Out::Pass)?;
     let known = loaded.iter().find(|known| known.identity == *identity && is_loaded(&known.name));
     Ok(known.map(|known| known.name.as_ptr()))
 }
 
-/// The name of a copy for the loader.
+/// Stores a copy. Returns its name for the loader.
 fn remember(identity: Identity, image: Image) -> Result<*const c_char, Out> {
     let _held = LOADING.lock()?;
     let mut loaded = LOADED.try_lock().map_err(|_| Out::Pass)?;
     for known in loaded.iter_mut().filter(|known| is_loaded(&known.name)) {
         known.image = None;
     }
-    // One more `./` for each: for the loader, another name is another library.
+    // Each name has one more `./`, because the loader takes another name for another library.
     let name = CString::new(format!("/proc/self/fd/{}{}", "./".repeat(loaded.len()), image.fd())).map_err(|_| Out::Pass)?;
     let given = name.as_ptr(); // its memory does not move when the list grows
     loaded.push(Loaded { identity, name, image: Some(image) });
@@ -109,7 +110,8 @@ fn remember(identity: Identity, image: Image) -> Result<*const c_char, Out> {
 
 /// Whether the loader still has a library of this name.
 fn is_loaded(name: &CStr) -> bool {
-    // SAFETY: a NUL-terminated name; what was loaded is not loaded again, and what is taken is given back.
+    // SAFETY: the name ends with a NUL. RTLD_NOLOAD loads nothing, and dlclose releases the
+    // reference that dlopen took.
     unsafe {
         let library = libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
         !library.is_null() && libc::dlclose(library) == 0
@@ -124,13 +126,13 @@ struct Onward {
 }
 
 /// # Safety
-/// A path, or NULL.
+/// `path` is NULL or a C string.
 unsafe extern "C" fn prepare(path: *const c_char) -> Onward {
     let given = entered(
         || path,
         || match path.is_null() {
             true => Err(Out::Pass),
-            // SAFETY: the caller's path.
+            // SAFETY: `path` is a C string by the caller's promise.
             false => in_its_place(unsafe { CStr::from_ptr(path) }, 0).or(Err(Out::Pass)),
         },
     )
@@ -138,15 +140,15 @@ unsafe extern "C" fn prepare(path: *const c_char) -> Onward {
     Onward { path: given, function: next(&NEXT, NAME) }
 }
 
-/// For calls of this library.
+/// libc's function, for calls of this library.
 ///
 /// # Safety
-/// As dlopen(3).
+/// `path` is as dlopen(3) requires.
 unsafe extern "C" fn pass(path: *const c_char, flags: c_int) -> *mut c_void {
     type Function = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
-    // SAFETY: the next definition of the name has this signature.
+    // SAFETY: the next definition of the name has dlopen's signature.
     let function: Function = unsafe { std::mem::transmute(next(&NEXT, NAME)) };
-    // SAFETY: as the caller promises.
+    // SAFETY: `path` is as dlopen(3) requires, by the caller's promise.
     unsafe { function(path, flags) }
 }
 

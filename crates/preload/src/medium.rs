@@ -1,9 +1,10 @@
-//! Local files on a modelled medium: the real work first, then the caller sleeps until the medium would be done.
+//! Local files on a modelled medium. libc does the real work first. Then the caller sleeps until
+//! the medium would be done.
 //!
-//! A directory of this host is given a medium by `millrace exec --local-medium`. Which descriptors lead below it is the
-//! kernel's to say (fstat and /proc/self/fd, remembered by inode), so dup, fork and exec need no help. The model's state
-//! is a shared file in memory, mapped by every process of the directory: atomic words, no locks, nothing a killed process
-//! could leave undone.
+//! `millrace exec --local-medium` gives a medium to a directory of this host. The kernel knows
+//! which descriptors lead below it (fstat and /proc/self/fd, cached by inode), so dup, fork and
+//! exec need no support. The model's state is a shared file in memory, which every process of the
+//! directory maps: atomic words and no locks, so that a killed process leaves nothing unfinished.
 
 use crate::messages::warn;
 use crate::outcome::{Errno, Failure, Out, Timed};
@@ -14,14 +15,14 @@ use std::ffi::CStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
-/// Local media of one process at most: a path is compared with each.
+/// Maximum number of local media of one process. A path is compared with each of them.
 const MEDIA_MAX: usize = 8;
-/// Descriptors whose inode is remembered, as in `table`. The memory is only reserved.
+/// Maximum number of descriptors whose inode is cached, as in `table`. The memory is only reserved.
 const DESCRIPTORS_MAX: usize = 1 << 20;
-/// The environment variable: one `DIRECTORY`, `STATE FILE`, `MEDIUM` per line, with tabs between.
+/// The environment variable. Each line is `DIRECTORY`, `STATE FILE` and `MEDIUM`, separated by tabs.
 pub(crate) const VARIABLE: &CStr = c"MILLRACE_LOCAL_MEDIUM";
 
-/// A directory that lies on a medium.
+/// A directory that is on a medium.
 struct Local {
     directory: Vec<u8>, // no slash at its end, no symbolic link in it
     model: Option<(Medium, &'static [AtomicU64])>,
@@ -29,14 +30,14 @@ struct Local {
 
 static MEDIA: [OnceLock<Local>; MEDIA_MAX] = [const { OnceLock::new() }; MEDIA_MAX];
 static ANY: AtomicBool = AtomicBool::new(false);
-/// For each descriptor: the inode it had (upper 56 bits, scrambled) and what that is (lowest byte): [`ELSEWHERE`], or the
-/// number of a medium and [`FIRST`].
+/// For each descriptor: its inode when it was last checked (upper 56 bits, scrambled) and the
+/// result (lowest byte): [`ELSEWHERE`], or [`FIRST`] plus the number of a medium.
 static KNOWN: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
 
 const ELSEWHERE: u64 = 1;
 const FIRST: u64 = 2;
 
-/// Whether this process has local media at all.
+/// Whether this process has local media.
 #[inline]
 pub(crate) fn any() -> bool {
     ANY.load(Ordering::Relaxed)
@@ -75,7 +76,8 @@ impl Local {
         let medium = Medium::new(Profile::parse(std::str::from_utf8(medium).ok()?).ok()?);
         let state = map_state(state, medium.words());
         if let Err(errno) = state {
-            // Every operation below the directory will fail: answers without their delay would be believed.
+            // Every operation below the directory will fail, because results without their delay
+            // would be taken for real.
             warn(format_args!("cannot share the state of the medium of {}: errno {errno}", String::from_utf8_lossy(directory)));
         }
         if let Ok(state) = state {
@@ -85,35 +87,36 @@ impl Local {
     }
 }
 
-/// Maps a state file, made by `exec`, for as long as the process lives.
+/// Maps a state file that `millrace exec` made. It stays mapped as long as the process lives.
 fn map_state(path: &[u8], words: usize) -> Result<&'static [AtomicU64], Errno> {
     let path = [path, b"\0"].concat();
     let path = CStr::from_bytes_with_nul(&path).map_err(|_| libc::EINVAL)?;
     let fd = raw::open(path, libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW, 0)?;
     let mapped = raw::fstat(fd).and_then(|stat| {
         let bytes = words * size_of::<AtomicU64>();
-        // A file that is too short would end the process at the first store.
+        // With a file that is too short, the first store would end the process.
         if stat.st_size < bytes as i64 { Err(libc::EINVAL) } else { raw::map_shared(fd, bytes) }
     });
     let _ = raw::close(fd);
-    // SAFETY: page-aligned, as long as asked, never unmapped, and atomics are valid whatever other processes write.
+    // SAFETY: the mapping is page-aligned, has these bytes and is never unmapped; atomics are valid
+    // with any value that other processes write.
     mapped.map(|at| unsafe { std::slice::from_raw_parts(at.cast::<AtomicU64>(), words) })
 }
 
-/// What a call asks of a local file.
+/// The request of a call for a local file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
-    /// Bytes to be read.
+    /// Reads bytes.
     Read,
-    /// Bytes to be written, stable only if the description says so.
+    /// Writes bytes, which are stable only if the description requires it.
     Write,
-    /// Bytes to be written and to be stable.
+    /// Writes bytes, which must be stable.
     StableWrite,
-    /// fsync, fdatasync.
+    /// fsync or fdatasync.
     Flush,
 }
 
-/// What to do with a call that is not of a mount (`out` says what the mounts make of it).
+/// The outcome of a call that is not for a mount. `out` is the outcome according to the mounts.
 pub(crate) fn instead(out: Out, fd: c_int, ask: Ask, at: Option<off_t>) -> Out {
     if out != Out::Pass || !any() {
         return out;
@@ -143,13 +146,13 @@ pub(crate) fn has(fd: c_int) -> bool {
     any() && raw::fstat(fd).is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFREG && medium_of(fd, &stat).is_some())
 }
 
-/// Whether a write through this description waits for the medium. Asked each time: a number may be of another open of the
-/// same file by now.
+/// Whether a write through this description waits for the medium. This asks the kernel each time,
+/// because the number may belong to another open of the same file by now.
 fn is_stable(fd: c_int) -> bool {
     raw::status_flags(fd).is_ok_and(|flags| flags & (libc::O_DSYNC | libc::O_DIRECT) != 0)
 }
 
-/// The medium below which a descriptor's file lies.
+/// The medium that a descriptor's file is on, and its number.
 fn medium_of(fd: c_int, stat: &libc::stat) -> Option<(usize, &'static Local)> {
     let table = KNOWN.load(Ordering::Acquire);
     let slot = usize::try_from(fd).ok().filter(|fd| *fd < DESCRIPTORS_MAX && !table.is_null())?;
@@ -168,7 +171,7 @@ fn medium_of(fd: c_int, stat: &libc::stat) -> Option<(usize, &'static Local)> {
     MEDIA.get(index)?.get().map(|local| (index, local))
 }
 
-/// The same by the path the kernel has for the descriptor; a removed file keeps its path.
+/// The cached result for a descriptor, from the kernel's path for it. A removed file keeps its path.
 fn by_path(fd: c_int) -> u64 {
     let mut buffer = [0u8; libc::PATH_MAX as usize];
     let Ok(path) = raw::fd_path(fd, &mut buffer) else { return ELSEWHERE };
@@ -179,19 +182,20 @@ fn by_path(fd: c_int) -> u64 {
 }
 
 impl Timed {
-    /// libc has answered: submits what was really done, and sleeps until it is due. Leaves errno alone.
+    /// Called after libc's call. Submits the work that was done, and sleeps until it is due. Does
+    /// not change errno.
     pub(crate) fn wait<R: Failure>(self, answer: &R) {
         let Some(bytes) = answer.count() else { return };
         let of_data = matches!(self.kind, Kind::Read | Kind::Buffered | Kind::Write);
         if of_data && bytes == 0 {
-            return; // the end of the file is nothing the medium is asked for
+            return; // a read at the end of the file does not use the medium
         }
         let Some((medium, state)) = MEDIA.get(self.index).and_then(OnceLock::get).and_then(|local| local.model.as_ref()) else {
             return;
         };
         let offset = match self.at {
             Some(at) => at as u64,
-            // The call moved the offset behind its bytes.
+            // The call moved the offset to the end of its bytes.
             None if of_data => raw::lseek(self.fd, 0, libc::SEEK_CUR).map_or(0, |end| (end as u64).saturating_sub(bytes)),
             None => 0,
         };

@@ -1,8 +1,9 @@
-//! mmap maps a file in memory that has the bytes of the file of a mount: one for each private mapping (`private_maps`), or one
-//! for all shared mappings (`shared_maps`).
+//! mmap(2) of a file of a mount maps a file in memory with its bytes: one for each private mapping
+//! (`private_maps`), or one for all shared mappings (`shared_maps`).
 
 use crate::hook::hooks;
-use crate::outcome::{Failure, FromKernel, Out, kept};
+use crate::mapping::Mapping;
+use crate::outcome::{Out, kept};
 use crate::private_maps;
 use crate::shared_maps;
 use crate::table;
@@ -20,8 +21,9 @@ fn map_file(
         return Err(Out::Pass);
     }
     let file = table::file(fd).map_err(|out| if out == Out::Errno(libc::EISDIR) { Out::Errno(libc::ENODEV) } else { out })?;
-    // Checked first, as in the kernel. MariaDB maps its log to find out whether it is on persistent memory. Otherwise the
-    // copies for a writable mapping would be made, and compared at each flush, for a mapping that is refused.
+    // The kernel also checks this first. MariaDB maps its log to find out whether it is on
+    // persistent memory. Without this check, the copies for a writable mapping would be made, and
+    // compared at each flush, for a mapping that is refused.
     if flags & libc::MAP_TYPE == libc::MAP_SHARED_VALIDATE && flags & libc::MAP_SYNC != 0 {
         return Err(Out::Errno(libc::EOPNOTSUPP));
     }
@@ -31,32 +33,10 @@ fn map_file(
     }
 }
 
-/// The result of mmap, which fails with MAP_FAILED, not with a null pointer.
-#[repr(transparent)]
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mapping(*mut c_void);
-
-impl Mapping {
-    /// Its address.
-    pub(crate) const fn address(self) -> *mut c_void {
-        self.0
-    }
-}
-
-impl Failure for Mapping {
-    const FAILED: Self = Self(libc::MAP_FAILED);
-}
-
-impl FromKernel for Mapping {
-    fn of_success(answer: isize) -> Self {
-        Self(FromKernel::of_success(answer))
-    }
-}
-
-/// Maps another file, or no file. The new mapping may replace one that is in the table.
+/// Maps another file, or no file. The new mapping may replace one in the table of shared mappings.
 fn map_other(bytes: size_t, real: impl FnOnce() -> Mapping) -> Result<Mapping, Out> {
     let memory = kept(real())?;
-    shared_maps::forget(memory.0, bytes);
+    shared_maps::forget(memory.address(), bytes);
     Ok(memory)
 }
 
@@ -74,5 +54,13 @@ hooks! {
             Err(Out::Pass) => map_other(bytes, || real(at, bytes, protection, flags, fd, offset)),
             done => done,
         }
+    }
+    /// mremap(2).
+    fn mremap(old: *mut c_void, old_bytes: size_t, new_bytes: size_t, flags: c_int, to: *mut c_void) -> Mapping = SYS_mremap {
+        if !shared_maps::any() { return Err(Out::Pass) }
+        private_maps::before_growth(old, new_bytes)?;
+        let answer = kept(real(old, old_bytes, new_bytes, flags, to))?;
+        shared_maps::moved(old, old_bytes, answer.address(), new_bytes);
+        Ok(answer)
     }
 }

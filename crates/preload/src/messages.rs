@@ -1,4 +1,5 @@
-//! Messages for the user, for example about servers that stop and start answering, and traces if `MILLRACE_LOG` asks for them.
+//! Messages for the user, for example about servers that stop and start answering; also traces, if
+//! `MILLRACE_LOG` enables them.
 
 use crate::raw;
 use std::ffi::CString;
@@ -6,20 +7,20 @@ use std::fmt::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether `MILLRACE_LOG` asked for traces when the process started.
+/// Whether `MILLRACE_LOG` enabled traces when the process started.
 pub(crate) static TRACING: AtomicBool = AtomicBool::new(false);
-/// Whether it disabled messages about servers.
+/// Whether `MILLRACE_LOG` disabled messages about servers.
 static SILENT: AtomicBool = AtomicBool::new(false);
-/// The file it named.
+/// The file that `MILLRACE_LOG` names.
 static FILE: OnceLock<CString> = OnceLock::new();
-/// Device and inode of descriptor 2 when the process started. A program that closed it may have given the number to a file of
-/// its own.
+/// Device and inode of descriptor 2 when the process started. A program that has closed it may use
+/// the number for a file of its own.
 static STDERR: OnceLock<(u64, u64)> = OnceLock::new();
-/// A warning of a daemon, to syslog (RFC 3164 4.1.1).
+/// The syslog priority of a daemon's warning (RFC 3164 4.1.1).
 const DAEMON_WARNING: &str = "<28>";
 
-/// Takes over `MILLRACE_LOG`: `0` disables messages about servers, a path redirects messages there, anything else enables
-/// traces.
+/// Reads `MILLRACE_LOG`: `0` disables messages about servers, a path redirects messages there, and
+/// any other value enables traces.
 pub(crate) fn configure(setting: Option<&[u8]>) {
     if let Some(found) = standard_error() {
         let _ = STDERR.set(found);
@@ -34,7 +35,7 @@ pub(crate) fn configure(setting: Option<&[u8]>) {
     }
 }
 
-/// A line that is built without allocation. Text that does not fit is cut.
+/// A line that is built without allocation. Text that does not fit is cut off.
 struct Line {
     bytes: [u8; 1024],
     used: usize,
@@ -50,18 +51,20 @@ impl Write for Line {
     }
 }
 
-/// Writes a finished line to descriptor 2 if that leads to a mount. The flag says whether a call is allowed. False if
-/// descriptor 2 is not on a mount. The constructor sets it, because the table of descriptors writes messages itself.
+/// Writes a finished line to descriptor 2 if that leads to a mount. The flag says whether it may
+/// call the server. Returns false if descriptor 2 is not on a mount. The constructor sets this
+/// function, because the table of descriptors itself writes messages.
 pub(crate) static MOUNT_WRITER: OnceLock<fn(line: &[u8], may_call: bool) -> bool> = OnceLock::new();
 
-/// What writing a line may do.
+/// What the writing of a line may do.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// A call to a server.
+    /// It may call a server.
     Call,
-    /// No call and no wait. If descriptor 2 has changed since the start, the line goes to syslog.
+    /// It may neither call nor wait. If descriptor 2 has changed since the start, or leads to a
+    /// mount, the line goes to syslog.
     AsBegun,
-    /// No call and no wait. If descriptor 2 leads to a mount, the line goes to syslog.
+    /// It may neither call nor wait. If descriptor 2 leads to a mount, the line goes to syslog.
     AsIs,
 }
 
@@ -79,8 +82,9 @@ fn standard_error() -> Option<(u64, u64)> {
     raw::fstat(2).ok().map(|found| (found.st_dev, found.st_ino))
 }
 
-/// Reports that a server does not answer, or answers again: to the stderr with which the process started, or to syslog if that
-/// is gone or on a mount. The caller may be inside a call to the server and hold locks, so this never waits.
+/// Reports that a server does not answer, or answers again. The line goes to the stderr with which
+/// the process started, or to syslog if that is gone or on a mount. The caller may be inside a call
+/// to the server and hold locks, so this never waits.
 pub(crate) fn report_server(text: std::fmt::Arguments<'_>) {
     if !SILENT.load(Ordering::Relaxed) {
         write(text, Way::AsBegun);
@@ -94,7 +98,7 @@ fn write(text: std::fmt::Arguments<'_>, way: Way) {
     let _ = line.write_fmt(text);
     line.bytes[line.used] = b'\n';
     let (for_syslog, line) = (&line.bytes[..line.used], &line.bytes[DAEMON_WARNING.len()..=line.used]);
-    // A line about a fault of stderr's own file must not lead back here.
+    // A line about a fault of stderr's own file must not cause another one.
     static WRITING: AtomicBool = AtomicBool::new(false);
     if WRITING.swap(true, Ordering::Acquire) {
         return;

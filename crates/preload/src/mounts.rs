@@ -1,17 +1,12 @@
-//! The mounts of this process. They are parsed at start and attached when a path first reaches one.
+//! The mounts of this process. They are parsed at the start and attached when a path first leads to one.
 
 use crate::attach_lock::AttachLock;
 use crate::credentials::{self, KNOWN_MAX};
-use crate::directory_placeholders;
 use crate::keeper;
-use crate::kernel_aio;
 use crate::messages::warn;
-use crate::outages;
 use crate::outcome::{Errno, Out};
 use crate::raw;
 use crate::refusal::{self, Refusal};
-use crate::shared_maps;
-use crate::table;
 use dnfs::mount::{KeeperProgram, Mount, MountSpec};
 use std::ffi::{CStr, OsStr};
 use std::hash::Hasher;
@@ -19,20 +14,24 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
-/// Maximum number of mounts of one process: each is a line of an environment variable, and each path is compared with all of
-/// them.
+/// Maximum number of mounts of one process. Each is a line of an environment variable, and each
+/// path is compared with all of them.
 pub(crate) const MOUNTS_MAX: usize = 8;
-/// The environment variable: one `PATH=URL` per line.
+/// Mode of the placeholder of a directory. All users may enter it: it is empty, and the server
+/// decides about the directory that it represents.
+pub(crate) const DIRECTORY_PLACEHOLDER_MODE: u32 = 0o555;
+/// The environment variable. Each line is `PATH=URL`.
 pub(crate) const VARIABLE: &CStr = c"MILLRACE_MOUNTS";
 
 /// A mount, attached or not.
 pub(crate) struct Mounted {
-    /// Its number.
+    /// Its index in the list of mounts.
     pub(crate) index: usize,
     spec: MountSpec,
     keeper: Option<KeeperProgram>,
-    /// The mount for each of the process' credentials, by their number; null until they use it. A mount is never freed: threads
-    /// and open descriptors may use one whose volume was replaced.
+    /// The mount for each of the process' credentials, by their number. Null until these
+    /// credentials use it. A mount is never freed, because threads and open descriptors may use one
+    /// whose volume was replaced.
     views: [AtomicPtr<Mount>; KNOWN_MAX],
     attaching: AttachLock,
     refused: AtomicBool, // and the reason was printed
@@ -44,7 +43,7 @@ static CAREFUL: AtomicBool = AtomicBool::new(false);
 static ROOT: OnceLock<Vec<u8>> = OnceLock::new();
 static ROOT_DEVICE: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// Whether this process has mounts at all.
+/// Whether this process has mounts.
 #[inline]
 pub(crate) fn any() -> bool {
     ANY.load(Ordering::Relaxed)
@@ -55,7 +54,8 @@ pub(crate) fn careful() -> bool {
     CAREFUL.load(Ordering::Relaxed)
 }
 
-/// Refuses a descriptor, or the working directory, of a mount whose runtime directory this process does not see.
+/// Refuses a descriptor of a mount, or the working directory, if this process does not see the
+/// mount's runtime directory.
 ///
 /// # Errors
 /// EIO, with a line on stderr.
@@ -66,7 +66,7 @@ pub(crate) fn refuse_hidden(path: &[u8]) -> Result<(), Out> {
     }
 }
 
-/// As [`refuse_hidden`], if the path cannot be read because /proc is not mounted.
+/// As [`refuse_hidden`], for a path that cannot be read because /proc is not mounted.
 ///
 /// # Errors
 /// EIO, with a line on stderr, if the attributes are those of a placeholder.
@@ -74,7 +74,7 @@ pub(crate) fn refuse_nameless(stat: &libc::stat) -> Result<(), Out> {
     static REPORTED: AtomicBool = AtomicBool::new(false);
     let mode = stat.st_mode & 0o777;
     // The placeholder of a file has no search permission; that of a directory is removed.
-    if mode & 0o111 != 0 && (mode != directory_placeholders::MODE || stat.st_nlink != 0) {
+    if mode & 0o111 != 0 && (mode != DIRECTORY_PLACEHOLDER_MODE || stat.st_nlink != 0) {
         return Ok(());
     }
     if refusal::is_covered() {
@@ -88,8 +88,8 @@ pub(crate) fn refuse_nameless(stat: &libc::stat) -> Result<(), Out> {
     Err(Out::Errno(libc::EIO))
 }
 
-/// Refuses a call that changes something at the server before it needs the runtime directory, if the program has covered that
-/// directory since it attached the mount. Costs one stat(2).
+/// Refuses a call before it changes something at the server, if the program has covered the runtime
+/// directory since it attached the mount and the call will need that directory. Costs one stat(2).
 ///
 /// # Errors
 /// EIO, with a line on stderr.
@@ -118,7 +118,8 @@ pub(crate) fn by_index(index: usize) -> Option<&'static Mounted> {
     MOUNTS.get(index)?.get()
 }
 
-/// Reads the environment: the mounts, and the binary of their keepers. Called once, by the constructor; touches no network.
+/// Reads the environment: the mounts, and the binary of their keepers. Called once, by the
+/// constructor. Uses no network.
 pub(crate) fn parse(value: &[u8], keeper: Option<&[u8]>, runtime: Option<&[u8]>) {
     let mut index = 0;
     for line in value.split(|b| *b == b'\n').filter(|line| !line.is_empty()) {
@@ -156,12 +157,11 @@ pub(crate) fn parse(value: &[u8], keeper: Option<&[u8]>, runtime: Option<&[u8]>)
         if let Some(device) = runtime.and_then(|runtime| refusal::learn(runtime, root()?)) {
             ROOT_DEVICE.store(device, Ordering::Relaxed);
         }
-        dnfs::report_to(outages::report);
         ANY.store(true, Ordering::Release);
     }
 }
 
-/// Stores the device of the runtime directory (or of the nearest directory above it that exists).
+/// Stores the device of the runtime directory, or of the nearest directory above it that exists.
 fn learn_root_device() {
     let Some(root) = ROOT.get() else { return };
     let mut path = root.clone();
@@ -179,13 +179,13 @@ fn learn_root_device() {
     }
 }
 
-/// Whether this device may hold placeholders.
+/// Whether this device may contain placeholders.
 #[inline]
 pub(crate) fn is_runtime_device(device: u64) -> bool {
     ROOT_DEVICE.load(Ordering::Relaxed) == device
 }
 
-/// The directory that holds the mounts' runtime directories.
+/// The directory that contains the mounts' runtime directories.
 pub(crate) fn root() -> Option<&'static [u8]> {
     ROOT.get().map(Vec::as_slice)
 }
@@ -195,8 +195,8 @@ pub(crate) fn is_below_root(path: &[u8]) -> bool {
     ROOT.get().and_then(|root| path.strip_prefix(root.as_slice())).is_some_and(|rest| rest.first() == Some(&b'/'))
 }
 
-/// The mount whose runtime directory contains this absolute path of the host, and the rest of the path without a slash in
-/// front.
+/// The mount whose runtime directory contains this absolute path of the host, and the rest of the
+/// path without a slash at its beginning.
 pub(crate) fn below_runtime(path: &[u8]) -> Option<(&'static Mounted, &[u8])> {
     if !is_below_root(path) {
         return None;
@@ -209,9 +209,15 @@ pub(crate) fn below_runtime(path: &[u8]) -> Option<(&'static Mounted, &[u8])> {
 }
 
 impl Mounted {
-    /// The local path: absolute, no slash at its end.
+    /// The local path: absolute, without a slash at its end.
     pub(crate) fn local_path(&self) -> &[u8] {
         &self.spec.local_path
+    }
+
+    /// Converts a path below the mount's root to the path that the program sees.
+    pub(crate) fn path_of(&self, below: &[u8]) -> Vec<u8> {
+        let (local, below) = (self.local_path(), below.strip_prefix(b"/").unwrap_or(below));
+        if below.is_empty() { local.to_vec() } else { [local, b"/", below].concat() }
     }
 
     /// The URL of the mount.
@@ -224,12 +230,12 @@ impl Mounted {
         self.views().next()
     }
 
-    /// The mount with the credentials of this number, if they have used it.
+    /// The mount with the credentials of this number, if this process has used it with them.
     pub(crate) fn attached_as(&self, number: usize) -> Option<&Mount> {
         self.views.get(number).and_then(of_view)
     }
 
-    /// Number of the credentials of this view of the mount.
+    /// Number of the credentials to which this mount belongs.
     pub(crate) fn number_of(&self, mount: &Mount) -> usize {
         let is_it = |view: &AtomicPtr<Mount>| std::ptr::eq(view.load(Ordering::Acquire), mount);
         self.views.iter().position(is_it).unwrap_or(credentials::FIRST)
@@ -239,12 +245,13 @@ impl Mounted {
         self.views.iter().filter_map(of_view)
     }
 
-    /// The mount for the current credentials of the process. Attaches it if it is not attached, or if the server now exports
-    /// another volume. Descriptors of the old volume match no slot of the new mount, and their calls fail with ESTALE.
+    /// The mount for the current credentials of the process. Attaches it if it is not attached, or
+    /// if the server now exports another volume. Descriptors of the old volume match no slot of the
+    /// new mount, so their calls fail with ESTALE.
     ///
     /// # Errors
-    /// The server's refusal (the reason is printed on stderr); EDEADLK for a signal handler that interrupted its own thread
-    /// while it attached.
+    /// The server's refusal, whose reason is printed on stderr; EDEADLK for a signal handler that
+    /// interrupted its own thread during the attachment.
     pub(crate) fn attach(&self) -> Result<&Mount, Out> {
         self.attach_as(credentials::current()?)
     }
@@ -252,7 +259,7 @@ impl Mounted {
     /// As [`Self::attach`], for the credentials of this number.
     ///
     /// # Errors
-    /// As [`Self::attach`].
+    /// Those of [`Self::attach`].
     pub(crate) fn attach_as(&self, number: usize) -> Result<&Mount, Out> {
         let (Some(view), Some(who)) = (self.views.get(number), credentials::known(number)) else {
             return Err(Out::Errno(libc::EACCES));
@@ -297,7 +304,7 @@ impl Mounted {
         }
     }
 
-    /// A number for the local path. A child uses it to find the mount of an inherited directory.
+    /// A number for the local path. A child finds the mount of an inherited directory by it.
     pub(crate) fn tag(&self) -> u32 {
         let mut hash = fnv::FnvHasher::default();
         hash.write(&self.spec.local_path);
@@ -309,7 +316,8 @@ impl Mounted {
     pub(crate) fn device(&self, fsid: u64) -> u64 {
         let mut hash = fnv::FnvHasher::default();
         let mount = self.attached();
-        // All paths into one file system have the same number, derived from the name of its segment.
+        // All paths into one file system must get the same number, so it is derived from the name
+        // of the mount's segment.
         let segment = mount.and_then(|mount| mount.runtime_dir().file_name());
         hash.write(segment.map_or(self.spec.local_path.as_slice(), OsStrExt::as_bytes));
         let nested = mount.is_some_and(|mount| mount.fsid() != fsid);
@@ -322,18 +330,15 @@ impl Mounted {
     }
 }
 
-/// The mount of a view, once it is attached.
+/// The mount of a view. `None` before it is attached.
 #[inline]
 fn of_view(view: &AtomicPtr<Mount>) -> Option<&'static Mount> {
-    // SAFETY: null, or a mount that was leaked by `attach_as`.
+    // SAFETY: null, or a mount that `attach_as` leaked.
     unsafe { view.load(Ordering::Acquire).as_ref() }
 }
 
-/// In the child of a fork: the parent's sockets may not be used again.
-pub(crate) extern "C" fn after_fork_child() {
-    table::note_copies();
-    kernel_aio::after_fork_child();
-    shared_maps::after_fork_child();
+/// Called in the child of a fork, which must not use the parent's sockets.
+pub(crate) fn after_fork_child() {
     for mounted in all() {
         mounted.views().for_each(Mount::after_fork_child);
     }
@@ -344,7 +349,8 @@ pub(crate) fn before_new_root() {
     all().filter_map(Mounted::attached).for_each(Mount::before_new_root);
 }
 
-/// Called before a child is created that shares this memory. `files_too`: it shares the descriptors as well.
+/// Called before a child is created that shares this memory. With `files_too`, it also shares the
+/// descriptors.
 pub(crate) fn before_sharing_memory(files_too: bool) {
     if any() {
         dnfs::expect_sharing(files_too);

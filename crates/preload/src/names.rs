@@ -1,4 +1,5 @@
-//! Names: creates, removes, renames and links them. Also the text of links, and the working directory.
+//! Names: creates, removes, renames and links them, reads the text of links, and handles the
+//! working directory.
 
 use crate::directories;
 use crate::exec::image;
@@ -29,18 +30,18 @@ fn existing(entry: &Entry) -> Result<FileKind, Out> {
     kind(entry).ok_or(Out::Errno(libc::ENOENT))
 }
 
-/// Checks that there is no object.
+/// Checks that the name is free.
 fn free(entry: &Entry) -> Result<(), Out> {
     if entry.object.is_some() || entry.end != PathEnd::Name { Err(Out::Errno(libc::EEXIST)) } else { Ok(()) }
 }
 
-/// As [`free`], for an object that is not a directory: its path must not end in a slash.
+/// As [`free`], for an object that is not a directory, whose path must not end in a slash.
 fn free_for_file(entry: &Entry) -> Result<(), Out> {
     free(entry)?;
     if entry.must_be_directory { Err(Out::Errno(libc::ENOENT)) } else { Ok(()) }
 }
 
-/// The error for an object of the wrong kind. A kernel first checks the right to change the directories.
+/// The error for an object of the wrong kind. A kernel checks the right to change the directories first.
 fn wrong_kind(mount: &Mount, entries: &[&Entry], errno: c_int) -> Out {
     let denied = |entry: &&Entry| mount.may_change_names(&entry.parent).is_ok_and(|may| !may);
     Out::Errno(if entries.iter().any(denied) { libc::EACCES } else { errno })
@@ -84,14 +85,14 @@ fn remove_file(mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
 }
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `path` is NULL or a C string.
 unsafe fn remove_at(
     directory: c_int,
     path: *const c_char,
     flags: c_int,
     local: impl FnOnce(c_int, *const c_char) -> c_int,
 ) -> Result<c_int, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `path` is NULL or a C string by the caller's promise.
     unsafe {
         paths::at(
             directory,
@@ -108,18 +109,18 @@ unsafe fn remove_at(
     }
 }
 
-/// Resolves two paths, which must both be on mounts or both on this host, without following links at their end. Then calls the
-/// function for a mount or the one for this host.
+/// Resolves two paths without following links at their end. Both must be on one mount or both on
+/// this host. Then calls the function for a mount or the one for this host.
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// Each path is NULL or a C string.
 unsafe fn pair(
     from: (c_int, *const c_char),
     to: (c_int, *const c_char),
     on_mount: impl FnOnce(&Mount, &Entry, &Entry) -> Result<c_int, Out>,
     local: impl FnOnce((c_int, *const c_char), (c_int, *const c_char)) -> c_int,
 ) -> Result<c_int, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: each path is NULL or a C string by the caller's promise.
     unsafe {
         if !crate::mounts::any() {
             return Err(Out::Pass);
@@ -128,18 +129,18 @@ unsafe fn pair(
     }
 }
 
-/// As [`pair`], for a second name of a file. The file must exist before the new name is resolved. A link at the end of its path
-/// is followed with AT_SYMLINK_FOLLOW.
+/// As [`pair`], for a second name of a file. The file must exist before the new name is resolved.
+/// With AT_SYMLINK_FOLLOW, a link at the end of its path is followed.
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// Each path is NULL or a C string.
 unsafe fn second_name(
     from: (c_int, *const c_char),
     flags: c_int,
     to: (c_int, *const c_char),
     local: impl FnOnce((c_int, *const c_char), (c_int, *const c_char)) -> c_int,
 ) -> Result<c_int, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: each path is NULL or a C string by the caller's promise.
     unsafe {
         if !crate::mounts::any() {
             return Err(Out::Pass);
@@ -156,7 +157,7 @@ unsafe fn second_name(
 }
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// Each path is NULL or a C string.
 unsafe fn in_one_world(
     found: Target,
     from: (c_int, *const c_char),
@@ -164,7 +165,7 @@ unsafe fn in_one_world(
     on_mount: impl FnOnce(&Mount, &Entry, &Entry) -> Result<c_int, Out>,
     local: impl FnOnce((c_int, *const c_char), (c_int, *const c_char)) -> c_int,
 ) -> Result<c_int, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: each path is NULL or a C string by the caller's promise.
     unsafe {
         match (found, named(to, LastName::Itself)?) {
             (Target::At(one, mount, from), Target::At(other, _, to)) if one.index == other.index => on_mount(mount, &from, &to),
@@ -183,9 +184,9 @@ unsafe fn in_one_world(
 /// Resolves one of a pair of paths. A closed descriptor is reported before the other path is resolved.
 ///
 /// # Safety
-/// The pointer is that of a caller of the libc function, who keeps its contract.
+/// `path` is NULL or a C string.
 unsafe fn named((directory, path): (c_int, *const c_char), last: LastName) -> Result<Target, Out> {
-    // SAFETY: the pointer is that of the hook's caller.
+    // SAFETY: `path` is NULL or a C string by the caller's promise.
     unsafe {
         if ffi::path(path)?.is_empty() && (directory == HERE || last == LastName::Itself) {
             return Err(Out::Errno(libc::ENOENT));
@@ -212,7 +213,8 @@ fn rename_on_mount(mount: &Mount, from: &Entry, to: &Entry, flags: c_uint) -> Re
     let moved = existing(from)?;
     if no_replace {
         free(to)?;
-        // RENAME of NFSv3 replaces the target. Callers use LINK instead, which never replaces.
+        // RENAME of NFSv3 replaces the target, so this refuses. Programs then use link(2), which
+        // never replaces.
         return Err(Out::Errno(libc::EINVAL));
     }
     if moved != FileKind::Directory && (from.must_be_directory || to.must_be_directory) {
@@ -258,12 +260,12 @@ fn link_on_mount(mount: &Mount, from: &Entry, to: &Entry) -> Result<c_int, Out> 
     Ok(0)
 }
 
-/// The error of a kernel for the text of a link, which it checks before the path.
+/// Checks the text of a link for the errors that a kernel reports before those of the path.
 ///
 /// # Safety
-/// The pointer is that of a caller of the libc function, who keeps its contract.
+/// `text` is NULL or a C string.
 unsafe fn link_text(text: *const c_char) -> Result<(), Out> {
-    // SAFETY: the pointer is that of the hook's caller.
+    // SAFETY: `text` is NULL or a C string by the caller's promise.
     match unsafe { ffi::path(text) }?.len() {
         0 => Err(Out::Errno(libc::ENOENT)),
         bytes if bytes >= libc::PATH_MAX as usize => Err(Out::Errno(libc::ENAMETOOLONG)),
@@ -272,9 +274,9 @@ unsafe fn link_text(text: *const c_char) -> Result<(), Out> {
 }
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `text` is NULL or a C string.
 unsafe fn symlink_to(text: *const c_char, mount: &Mount, entry: &Entry) -> Result<c_int, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `text` is NULL or a C string by the caller's promise.
     unsafe {
         free_for_file(entry)?;
         mount.symlink(entry, ffi::path(text)?)?;
@@ -283,9 +285,9 @@ unsafe fn symlink_to(text: *const c_char, mount: &Mount, entry: &Entry) -> Resul
 }
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `into` is NULL or `room` writable bytes.
 unsafe fn read_link(mount: &Mount, entry: &Entry, into: *mut c_char, room: size_t) -> Result<ssize_t, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `into` is NULL or `room` writable bytes by the caller's promise.
     unsafe {
         if room == 0 || existing(entry)? != FileKind::Symlink {
             return Err(Out::Errno(libc::EINVAL));
@@ -297,12 +299,13 @@ unsafe fn read_link(mount: &Mount, entry: &Entry, into: *mut c_char, room: size_
     }
 }
 
-/// The result of libc's readlink. A path that stands for a program or directory of a mount is replaced by the path on the mount.
+/// Completes the result of libc's readlink. If the text is the path of a copy or a placeholder, it
+/// becomes the path on the mount.
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `link` is NULL or a C string; `into` is NULL or `room` writable bytes.
 unsafe fn readlink_result((directory, link): (c_int, *const c_char), into: *mut c_char, room: size_t, count: ssize_t) -> ssize_t {
-    // SAFETY: as the caller promises.
+    // SAFETY: `link` and `into` are so by the caller's promise.
     unsafe {
         let text = ffi::bytes_mut(into.cast(), room);
         let shown = usize::try_from(count).ok().and_then(|count| text.get(..count)).unwrap_or_default();
@@ -325,7 +328,7 @@ fn make_node(mount: &Mount, entry: &Entry, mode: mode_t, device: dev_t) -> Resul
     let numbers = DeviceNumbers { major: libc::major(device), minor: libc::minor(device) };
     let what = match mode & libc::S_IFMT {
         0 | libc::S_IFREG => {
-            // mknod of a regular file is an exclusive create.
+            // mknod(2) of a regular file is an exclusive creation.
             let how =
                 dnfs::mount::OpenHow { write: true, create: true, exclusive: true, mode: masked(mode), ..Default::default() };
             let file = mount.open(entry, &how)?;
@@ -448,22 +451,16 @@ fn change_directory(mounted: &Mounted, mount: &Mount, entry: &Entry) -> Result<c
     Ok(0)
 }
 
-/// The path of the working directory for the program.
+/// The path of the working directory, as the program sees it.
 fn working_directory() -> Result<Vec<u8>, Out> {
     let (mounted, below) = directories::current_path()?.ok_or(Out::Pass)?;
-    Ok(visible(mounted.local_path(), &below))
-}
-
-/// The path for the program of a path below a mount's root.
-pub(crate) fn visible(local: &[u8], below: &[u8]) -> Vec<u8> {
-    let below = below.strip_prefix(b"/").unwrap_or(below);
-    if below.is_empty() { local.to_vec() } else { [local, b"/", below].concat() }
+    Ok(mounted.path_of(&below))
 }
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `into` is NULL or `room` writable bytes.
 unsafe fn give_working_directory(into: *mut c_char, room: size_t) -> Result<*mut c_char, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `into` is NULL or `room` writable bytes by the caller's promise.
     unsafe {
         if !crate::mounts::any() {
             return Err(Out::Pass);
@@ -478,9 +475,9 @@ unsafe fn give_working_directory(into: *mut c_char, room: size_t) -> Result<*mut
 }
 
 /// # Safety
-/// NULL, or room for a path.
+/// `into` is NULL or has room for a path (PATH_MAX).
 unsafe fn give_real_path(path: &[u8], into: *mut c_char) -> Result<*mut c_char, Out> {
-    // SAFETY: as the caller promises.
+    // SAFETY: `into` is NULL or has room for a path by the caller's promise.
     unsafe {
         if into.is_null() {
             return ffi::give_string(path);
@@ -493,13 +490,13 @@ unsafe fn give_real_path(path: &[u8], into: *mut c_char) -> Result<*mut c_char, 
 /// The physical path of an existing object, on a mount or on this host.
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `path` is NULL or a C string; `into` is NULL or has room for a path (PATH_MAX).
 unsafe fn real_path(
     path: *const c_char,
     into: *mut c_char,
     local: impl FnOnce(*const c_char, *mut c_char) -> *mut c_char,
 ) -> Result<*mut c_char, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `path` and `into` are so by the caller's promise.
     unsafe {
         paths::at(
             HERE,
@@ -507,7 +504,7 @@ unsafe fn real_path(
             true,
             |mounted, mount, entry| {
                 existing(entry)?;
-                give_real_path(&visible(mounted.local_path(), &mount.path_of(entry)?), into)
+                give_real_path(&mounted.path_of(&mount.path_of(entry)?), into)
             },
             |_, path| match image::behind_link(CStr::from_ptr(path)) {
                 Some(program) => give_real_path(&program, into).unwrap_or(std::ptr::null_mut()),
@@ -522,7 +519,7 @@ hooks! {
     fn chdir(path: *const c_char) -> c_int = SYS_chdir {
         paths::at(HERE, path, true, change_directory, |_, path| real(path))
     }
-    /// chroot(2): the runtime directory and the mounts cannot be reached afterwards.
+    /// chroot(2): afterwards, the program cannot reach the runtime directory and the mounts.
     fn chroot(path: *const c_char) -> c_int = SYS_chroot {
         paths::at(HERE, path, true, |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)), |_, path| {
             mounts::before_new_root();
@@ -533,7 +530,7 @@ hooks! {
     }
     /// getcwd(3).
     fn getcwd(into: *mut c_char, room: size_t) -> *mut c_char = SYS_getcwd {
-        if !into.is_null() && room == 0 { return Err(Out::Pass) } // EINVAL
+        if !into.is_null() && room == 0 { return Err(Out::Pass) } // libc answers EINVAL
         give_working_directory(into, room)
     }
     /// getcwd(3), fortified.
@@ -555,7 +552,7 @@ hooks! {
     fn canonicalize_file_name(path: *const c_char) -> *mut c_char {
         real_path(path, std::ptr::null_mut(), |path, _| real(path))
     }
-    /// fchdir(2): the kernel enters the placeholder.
+    /// fchdir(2): for a directory of a mount, the kernel enters the placeholder.
     fn fchdir(fd: c_int) -> c_int = SYS_fchdir {
         match table::find(fd)? {
             Found::File(_) => Err(Out::Errno(libc::ENOTDIR)),

@@ -1,4 +1,5 @@
-//! Opens files. Every open of a file is a new open of its placeholder; every open of a directory has a new placeholder.
+//! Opens files. Every open of a file is another open of its placeholder; every open of a directory
+//! has a new placeholder.
 
 use crate::description_flags;
 use crate::directories;
@@ -19,7 +20,8 @@ use std::ffi::CStr;
 use std::io::Write;
 use std::os::fd::BorrowedFd;
 
-/// Times an open is repeated because the file was removed between the server's reply and the placeholder's lock.
+/// Maximum number of attempts of an open, if the file is removed between the server's reply and the
+/// placeholder's lock.
 const ATTEMPTS_MAX: usize = 16;
 
 hooks! {
@@ -79,7 +81,7 @@ const CREAT: c_int = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
 /// Opens a path on a mount or on this host.
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `path` is NULL or a C string.
 pub(crate) unsafe fn open_at(
     directory: c_int,
     path: *const c_char,
@@ -87,7 +89,7 @@ pub(crate) unsafe fn open_at(
     mode: mode_t,
     local: impl FnOnce(c_int, *const c_char) -> c_int,
 ) -> Result<c_int, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `path` is NULL or a C string by the caller's promise.
     unsafe {
         let exclusive = flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0;
         let slash = flags & libc::O_CREAT != 0 && mounts::any() && crate::ffi::path(path)?.ends_with(b"/");
@@ -108,7 +110,8 @@ pub(crate) unsafe fn open_at(
             Err(refused @ Out::Errno(libc::EISDIR)) => open_by_name(directory, path, flags)?.ok_or(refused)?,
             other => other?,
         };
-        // The path was a kernel name of a descriptor: only the placeholder is a directory.
+        // The path was a kernel's name for a descriptor of a file, of which only the placeholder is
+        // a directory.
         if flags & libc::O_DIRECTORY != 0 && matches!(table::find(fd), Ok(Found::File(_))) {
             crate::close::close::hook(fd);
             return Err(Out::Errno(libc::ENOTDIR));
@@ -165,12 +168,14 @@ fn on_mount(
     Err(Out::Errno(libc::ESTALE))
 }
 
-/// Whether the result of a creation without a lookup may differ for an existing name: EEXIST takes precedence.
+/// Whether a creation without a lookup may have another result if the name exists, because EEXIST
+/// takes precedence.
 const fn depends_on_name(refused: c_int) -> bool {
     matches!(refused, libc::EACCES | libc::EPERM | libc::EROFS | libc::ENOSPC | libc::EDQUOT)
 }
 
-/// One attempt. ESTALE: the file was removed meanwhile, and the path must be walked again.
+/// Attempts to open a file once. ESTALE if the file was removed meanwhile; the caller then resolves
+/// the path again.
 fn open_file(mounted: &'static Mounted, mount: &'static Mount, entry: &Entry, flags: c_int, mode: mode_t) -> Result<c_int, Out> {
     let access = flags & libc::O_ACCMODE;
     let create = flags & libc::O_CREAT != 0;
@@ -184,8 +189,8 @@ fn open_file(mounted: &'static Mounted, mount: &'static Mount, entry: &Entry, fl
         directory: false,
         mode: masked(mode),
     };
-    // Checks for errors of this host before the server creates or truncates the file: a second attempt would find the changed
-    // file.
+    // Checks for errors of this host before the server creates or truncates the file, because a
+    // second attempt would find the changed file.
     if create {
         spare_descriptors()?;
     }
@@ -195,7 +200,8 @@ fn open_file(mounted: &'static Mounted, mount: &'static Mount, entry: &Entry, fl
     describe(mounted, mount, mount.open(entry, &how)?, flags)
 }
 
-/// A new open file description of an open file, for freopen without a path, as an open of `/proc/self/fd/N`.
+/// Makes a new open file description of an open file, like an open of `/proc/self/fd/N`. For
+/// freopen without a path.
 pub(crate) fn open_again(fd: c_int, flags: c_int) -> Result<c_int, Out> {
     let Found::File(file) = table::find(fd)? else {
         let mut name = [0; 32];
@@ -206,7 +212,7 @@ pub(crate) fn open_again(fd: c_int, flags: c_int) -> Result<c_int, Out> {
     describe_again(file.mounted, file.mount, file.file, flags)
 }
 
-/// As [`open_again`], for a file that is open in some process.
+/// As [`open_again`], for a file that some process has open.
 fn describe_again(mounted: &'static Mounted, mount: &'static Mount, file: FileRef, flags: c_int) -> Result<c_int, Out> {
     if flags & CREATES_NEW == CREATES_NEW {
         return Err(Out::Errno(libc::EEXIST));
@@ -222,17 +228,17 @@ fn describe_again(mounted: &'static Mounted, mount: &'static Mount, file: FileRe
     describe(mounted, mount, file, flags)
 }
 
-/// Creates the open file description of a file in the segment: a new open of its placeholder.
+/// Makes an open file description of a file in the segment, by another open of its placeholder.
 ///
 /// # Errors
-/// ESTALE: the file was removed meanwhile, and the path must be walked again.
+/// ESTALE if the file was removed meanwhile; the caller then resolves the path again.
 fn describe(mounted: &'static Mounted, mount: &'static Mount, file: FileRef, flags: c_int) -> Result<c_int, Out> {
     let path = mount.placeholder_path(file);
     let path = CStr::from_bytes_until_nul(&path).map_err(|_| libc::EIO)?;
     let how = description_flags::for_placeholder(flags);
     let (opened, flags) = match raw::open(path, how, 0) {
         Err(libc::ENOENT) => (Err(libc::ESTALE), flags),
-        // A program changed the placeholder's mode by a descriptor, by mistake.
+        // A program changed the placeholder's mode through a descriptor by mistake.
         Err(libc::EACCES) => (raw::chmod(path, 0o660).and_then(|()| raw::open(path, how, 0)), flags),
         Err(libc::EPERM) if flags & libc::O_DIRECT != 0 => {
             (raw::open(path, description_flags::of_another_owner(how), 0), flags | libc::O_DSYNC)
@@ -243,7 +249,7 @@ fn describe(mounted: &'static Mounted, mount: &'static Mount, file: FileRef, fla
         mount.closed(file);
         mounts::failed_in_runtime(errno)
     })?;
-    // SAFETY: just opened, and ours alone until it is returned.
+    // SAFETY: `fd` was just opened, and no other code has it before this function returns.
     let ready = match mount.opened(file, unsafe { BorrowedFd::borrow_raw(fd) }) {
         Ok(()) => raw::fstat(fd).map_err(Out::Errno),
         Err(dnfs::Error::Fs(FsError::Stale | FsError::NotFound)) => Err(Out::Errno(libc::ESTALE)),
@@ -262,18 +268,19 @@ fn describe(mounted: &'static Mounted, mount: &'static Mount, file: FileRef, fla
     }
 }
 
-/// Opens an open file again by a kernel name of its descriptor (/dev/stdout, /proc/self/fd/N), after the open of the
-/// placeholder failed because it is a directory. `None` if the path does not lead to a placeholder.
+/// Opens an open file again by the kernel's name for its descriptor (/dev/stdout, /proc/self/fd/N),
+/// after the open of the placeholder has failed because that is a directory. `None` if the path
+/// does not lead to a placeholder.
 ///
 /// # Safety
-/// A path, or NULL.
+/// `path` is NULL or a C string.
 unsafe fn open_by_name(directory: c_int, path: *const c_char, flags: c_int) -> Result<Option<c_int>, Out> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `path` is NULL or a C string by the caller's promise.
     let Some((mounted, mount, file)) = (unsafe { table::placeholder_at(directory, path) }) else { return Ok(None) };
     describe_again(mounted, mount, file, flags).map(Some)
 }
 
-/// Checks that the descriptors that an open briefly needs are available.
+/// Checks that the process can open the descriptors that an open needs for a short time.
 ///
 /// # Errors
 /// EMFILE, ENFILE.
@@ -301,12 +308,13 @@ fn open_directory(mounted: &Mounted, mount: &Mount, entry: &Entry, flags: c_int)
     directories::open(mounted, mount, directory, flags & (libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_PATH))
 }
 
-/// Chooses a name from a template that ends in `XXXXXX` and `tail` more bytes, and calls `make` until the name is free.
+/// Writes random names to a template that ends in `XXXXXX` and `tail` more bytes, and calls `make`
+/// with each until one is free.
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `template` is NULL or a writable C string that no other code uses.
 unsafe fn from_template<R>(template: *mut c_char, tail: c_int, mut make: impl FnMut() -> Result<R, Out>) -> Result<R, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `template` is NULL or such a string by the caller's promise.
     unsafe {
         const ALPHABET: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
         let length = crate::ffi::path(template)?.len();
@@ -331,12 +339,12 @@ unsafe fn from_template<R>(template: *mut c_char, tail: c_int, mut make: impl Fn
     }
 }
 
-/// Whether a template is on a mount. Its last component does not exist yet.
+/// Succeeds if a template is on a mount; otherwise [`Out::Pass`]. Its last component does not exist yet.
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `template` is NULL or a C string.
 unsafe fn template_is_ours(template: *mut c_char) -> Result<(), Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `template` is NULL or a C string by the caller's promise.
     unsafe {
         if !crate::mounts::any() {
             return Err(Out::Pass);
@@ -349,9 +357,9 @@ unsafe fn template_is_ours(template: *mut c_char) -> Result<(), Out> {
 }
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `template` is NULL or a writable C string that no other code uses.
 unsafe fn temporary(template: *mut c_char, tail: c_int, flags: c_int) -> Result<c_int, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `template` is NULL or such a string by the caller's promise.
     unsafe {
         template_is_ours(template)?;
         let flags = flags & !libc::O_ACCMODE | libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
@@ -384,7 +392,7 @@ hooks! {
         from_template(template, 0, || kept(crate::names::mkdir::hook(template, 0o700)))?;
         Ok(template)
     }
-    /// open_by_handle_at(2): objects of a mount have no kernel handle; other calls pass.
+    /// name_to_handle_at(2): objects of a mount have no handle of the kernel.
     fn name_to_handle_at(directory: c_int, path: *const c_char, handle: *mut libc::c_void, id: *mut c_int, flags: c_uint) -> c_int = SYS_name_to_handle_at {
         paths::at(directory, path, flags as c_int & libc::AT_SYMLINK_FOLLOW != 0,
             |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)),

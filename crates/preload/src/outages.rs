@@ -1,5 +1,5 @@
-//! Messages about servers: when they stop and start answering or exporting a volume, which mounts wait, which calls stay
-//! unanswered, and why this process cannot reach a server.
+//! Messages about servers: when they stop and start answering or exporting a volume, which mounts
+//! wait, which calls stay unanswered, and why this process cannot reach a server.
 
 use crate::messages::report_server;
 use crate::mounts;
@@ -106,7 +106,7 @@ impl Display for Object {
     }
 }
 
-/// ` at offset 8192`; empty for a call without an offset.
+/// The offset of a call, as ` at offset 8192`; empty for a call without an offset.
 struct At {
     offset: Option<u64>,
 }
@@ -117,7 +117,7 @@ impl Display for At {
     }
 }
 
-/// Bytes of a path.
+/// A path, shown without bytes that are not UTF-8.
 struct Text(&'static [u8]);
 
 impl Display for Text {
@@ -126,21 +126,22 @@ impl Display for Text {
     }
 }
 
-/// Seconds since 1970, shown as RFC 3339 has them: `2026-01-31T08:05:09Z`.
+/// Seconds since 1970, shown as in RFC 3339: `2026-01-31T08:05:09Z`.
 struct Utc {
     seconds: u64,
 }
 
 impl Display for Utc {
-    /// The calendar repeats after 400 years, 146,097 days. Years are counted from March, so that a leap day is a year's last.
+    /// The calendar repeats after 400 years, which are 146,097 days. Years begin in March, so that
+    /// a leap day is a year's last.
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         const DAYS_OF_400_YEARS: u64 = 146_097;
-        // From 1 March of the year 0 to 1 January 1970.
+        // Days from 1 March of the year 0 to 1 January 1970.
         let days = self.seconds / 86_400 + 719_468;
         let (period, day) = (days / DAYS_OF_400_YEARS, days % DAYS_OF_400_YEARS);
         let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
         let day = day - (365 * year + year / 4 - year / 100);
-        // 153 days in five months, from March: 31, 30, 31, 30, 31.
+        // From March, five months have 153 days: 31, 30, 31, 30, 31.
         let month = (5 * day + 2) / 153;
         let day = day - (153 * month + 2) / 5 + 1;
         let year = 400 * period + year + month / 10;
@@ -156,7 +157,7 @@ mod tests {
 
     #[test]
     fn moments_are_shown_in_utc() {
-        // As `date -u -d @N +%FT%TZ` prints them.
+        // Shown as `date -u -d @N +%FT%TZ` prints it.
         for (seconds, shown) in [
             (0, "1970-01-01T00:00:00Z"),
             (951_782_399, "2000-02-28T23:59:59Z"),

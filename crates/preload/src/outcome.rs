@@ -30,7 +30,7 @@ pub(crate) enum Out {
     Pass,
     /// The call is not for this library: libc executes it, and then the caller waits for a modelled medium.
     Timed(Timed),
-    /// It failed with this errno.
+    /// The call failed with this errno.
     Errno(Errno),
 }
 
@@ -106,13 +106,13 @@ impl<T> FromKernel for *mut T {
 
 /// libc's `errno`.
 pub(crate) fn errno() -> Errno {
-    // SAFETY: the address is that of this thread's errno, always valid.
+    // SAFETY: libc returns the address of this thread's errno, which is always valid.
     unsafe { *libc::__errno_location() }
 }
 
 /// Sets libc's `errno`.
 pub(crate) fn set_errno(value: Errno) {
-    // SAFETY: the address is that of this thread's errno, always valid.
+    // SAFETY: libc returns the address of this thread's errno, which is always valid.
     unsafe { *libc::__errno_location() = value }
 }
 

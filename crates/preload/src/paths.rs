@@ -15,13 +15,14 @@ use dnfs::mount::{Entry, LastName, Mount, Walk};
 use libc::{c_char, c_int};
 use std::ffi::{CStr, CString};
 
-/// Maximum number of changes between host and mounts, and of links of the host, on one path, as Linux counts links.
+/// Maximum number of changes between host and mounts, and of links of the host, on one path. Linux
+/// has this limit for links.
 const TURNS_MAX: usize = 40;
 
 /// A path that leads to a mount.
 struct Start {
     mounted: &'static Mounted,
-    /// The open directory where it begins; otherwise it begins at the root of the mount.
+    /// The open directory where the path begins. `None` if it begins at the root of the mount.
     from: Option<Opened>,
     below: Vec<u8>,
 }
@@ -39,7 +40,7 @@ impl Start {
 /// The object that a path names.
 #[expect(clippy::large_enum_variant, reason = "made once per call and looked at where it lies")]
 pub(crate) enum Target {
-    /// An object on this host, and the path to use instead of the caller's, if it differs.
+    /// An object of this host, and the path to use instead of the caller's, if it differs.
     Local(Option<CString>),
     /// An object or a free name on a mount.
     At(&'static Mounted, &'static Mount, Entry),
@@ -48,7 +49,7 @@ pub(crate) enum Target {
 /// Calls `on_mount` if the path leads to a mount, otherwise `local`: libc's function with the path to use.
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `path` is NULL or a C string.
 pub(crate) unsafe fn at<R: Failure + PartialEq>(
     directory: c_int,
     path: *const c_char,
@@ -57,7 +58,7 @@ pub(crate) unsafe fn at<R: Failure + PartialEq>(
     local: impl FnOnce(c_int, *const c_char) -> R,
 ) -> Result<R, Out> {
     let last = last.into();
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `path` is NULL or a C string by the caller's promise.
     unsafe {
         if !mounts::any() {
             return kept(local(directory, path));
@@ -81,14 +82,14 @@ pub(crate) unsafe fn at<R: Failure + PartialEq>(
 /// Resolves a path to an object of this host or of a mount.
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `path` is NULL or a C string.
 pub(crate) unsafe fn target(directory: c_int, path: *const c_char, last: impl Into<LastName>) -> Result<Target, Out> {
     let last = last.into();
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `path` is NULL or a C string by the caller's promise.
     unsafe {
         let bytes = ffi::path(path)?;
         if bytes.len() >= libc::PATH_MAX as usize {
-            return Err(Out::Errno(libc::ENAMETOOLONG)); // as in a kernel, which checks this first
+            return Err(Out::Errno(libc::ENAMETOOLONG)); // as the kernel, which checks this first
         }
         if bytes.is_empty() {
             return Ok(Target::Local(None)); // ENOENT, or AT_EMPTY_PATH, which the caller has checked
@@ -102,13 +103,13 @@ pub(crate) unsafe fn target(directory: c_int, path: *const c_char, last: impl In
     }
 }
 
-/// As [`target`], also through links of this host, before any local call.
+/// As [`target`], but also follows links of this host before any local call.
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `path` is NULL or a C string.
 pub(crate) unsafe fn target_linked(directory: c_int, path: *const c_char, last: impl Into<LastName>) -> Result<Target, Out> {
     let last = last.into();
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `path` is NULL or a C string by the caller's promise.
     unsafe {
         match target(directory, path, last)? {
             Target::Local(None) => match through_links(directory, ffi::path(path)?, last)? {
@@ -120,7 +121,7 @@ pub(crate) unsafe fn target_linked(directory: c_int, path: *const c_char, last: 
     }
 }
 
-/// Whether a path of this process leads to a mount, judged by its text and by links of this host.
+/// Whether a path of this process leads to a mount, according to its text and to links of this host.
 pub(crate) fn lead_to_mount(path: &[u8]) -> bool {
     let begins = begin(libc::AT_FDCWD, path).is_ok_and(|start| start.is_some());
     begins || matches!(through_links(libc::AT_FDCWD, path, LastName::Followed), Ok(Some(_)))
@@ -225,10 +226,10 @@ fn walk(mut start: Start, last: LastName) -> Result<Target, Out> {
     Err(Out::Errno(libc::ELOOP))
 }
 
-/// Resolves a path of this host link by link until it reaches a mount. `None` if it does not.
+/// Resolves a path of this host link by link until it reaches a mount. `None` if it reaches no mount.
 ///
 /// # Errors
-/// ENOTDIR for a path through a descriptor of a file; as [`directories::of_placeholder`].
+/// ENOTDIR for a path through a descriptor of a file; the errors of [`directories::of_placeholder`].
 fn through_links(directory: c_int, path: &[u8], last: LastName) -> Result<Option<Start>, Out> {
     let mut buffer = [0u8; libc::PATH_MAX as usize];
     let mut done: Vec<u8> = Vec::new(); // no slash at its end; empty is the root

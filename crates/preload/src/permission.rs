@@ -1,4 +1,5 @@
-//! Checks the rights for a call before the call does anything: by the mode bits, then by the server (`Mount::check_rights`).
+//! Checks the rights for a call before the call has any effect: by the mode bits, then by the
+//! server (`Mount::check_rights`).
 
 use crate::credentials;
 use crate::mounts::Mounted;
@@ -19,7 +20,7 @@ pub(crate) const fn of_open(flags: c_int) -> u32 {
     (if flags & libc::O_TRUNC == 0 { rights } else { rights | libc::W_OK }) as u32
 }
 
-/// access(2): checks the rights `wanted` of the process' effective or real user.
+/// access(2): checks the rights `wanted` for the process' effective or real user.
 ///
 /// # Errors
 /// EACCES, and the errors of ACCESS.
@@ -39,10 +40,10 @@ pub(crate) fn check_access(
     Ok(mounted.attach_as(real)?.check_rights(object, wanted)?)
 }
 
-/// Whether the process may give a file another name by the host's rule ([`Mount::check_link`]).
+/// Whether the host's rule allows the process to give a file another name ([`Mount::check_link`]).
 ///
 /// # Errors
-/// EPERM.
+/// EPERM if not.
 pub(crate) fn check_link(mount: &Mount, object: &Object) -> Result<(), Out> {
     let uid = raw::geteuid();
     Ok(mount.check_link(object, user_outside(uid).unwrap_or(uid))?)

@@ -1,8 +1,8 @@
-//! Whether a pointer of the program leads to memory that may be read or written: a system call answers EFAULT where it does not, and
-//! code of ours would end the program by SIGSEGV.
+//! Whether a pointer of the program leads to memory that can be read or written. If it does not, a
+//! system call returns EFAULT, but code of this library would end the program by SIGSEGV.
 //!
-//! The kernel is asked once for a page; some pages that it said yes to are remembered. A program that unmaps one of those and then
-//! passes a pointer into it dies of SIGSEGV.
+//! The kernel is asked once about a page, and some of the usable pages are remembered. If the
+//! program unmaps a remembered page and then passes a pointer into it, the program dies of SIGSEGV.
 
 use crate::raw;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,30 +10,31 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const PAGE_BYTES: usize = 4096;
 const REMEMBERED: usize = 64;
 
-/// Pages known to be readable, and writable: their numbers plus one, each at the place that its number gives.
+/// Pages known to be readable, and pages known to be writable. A value is a page's number plus one,
+/// at the index of the number modulo [`REMEMBERED`].
 static READABLE: [AtomicUsize; REMEMBERED] = [const { AtomicUsize::new(0) }; REMEMBERED];
 static WRITABLE: [AtomicUsize; REMEMBERED] = [const { AtomicUsize::new(0) }; REMEMBERED];
 
-/// What memory is wanted for.
+/// The intended use of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// To be read.
+    /// The library reads it.
     Read,
-    /// To be written to.
+    /// The library writes to it.
     Write,
 }
 
-/// Whether memory from `at` on may be used so: its first page and its last one are looked at.
+/// Whether the memory from `at` on can be used so. Checks only its first and its last page.
 pub(crate) fn lead_to(at: usize, bytes: usize, wanted: Use) -> bool {
     let Some(last) = at.checked_add(bytes.max(1) - 1) else { return false };
     let (first, last) = (at / PAGE_BYTES, last / PAGE_BYTES);
     page_is(first, wanted) && (last == first || page_is(last, wanted))
 }
 
-/// The string at `at`, without its NUL: how many bytes. None when it leads out of memory.
+/// Length of the string at `at` in bytes, without its NUL. `None` if the string runs into unmapped memory.
 ///
 /// # Safety
-/// What is memory stays so during the call.
+/// Mapped memory of the string stays mapped during the call.
 pub(crate) unsafe fn string_length(at: usize) -> Option<usize> {
     let mut length = 0;
     loop {

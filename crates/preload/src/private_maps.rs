@@ -1,10 +1,10 @@
-//! MAP_PRIVATE of files of a mount: the program maps a file in memory (memfd_create(2)) that has the bytes of the mapped range.
-//! The mapping then behaves as a private mapping of any file: MADV_DONTNEED gives the file's bytes back, an access beyond the end
-//! is SIGBUS.
+//! MAP_PRIVATE of files of a mount: the program maps a file in memory (memfd_create(2)) that has
+//! the bytes of the mapped range. The mapping then behaves as a private mapping of any file: after
+//! MADV_DONTNEED it has the file's bytes again, and an access beyond the end is SIGBUS.
 
 use crate::data;
 use crate::ffi;
-use crate::memory::Mapping;
+use crate::mapping::Mapping;
 use crate::messages::warn;
 use crate::open_file::Open;
 use crate::outcome::{Out, kept};
@@ -15,14 +15,15 @@ use libc::{c_int, c_void, off_t, size_t};
 use std::io::IoSliceMut;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Bytes that are read at once; the client splits them into READs that are in flight together.
+/// Bytes that are read at once. The client splits them into several READs in flight.
 const STEP_BYTES: usize = 4 << 20;
-/// Zeroes stay holes of the file in memory, in pieces of this size.
+/// Size in bytes of the pieces that are compared with zeroes. A piece of zeroes stays a hole of the
+/// file in memory.
 const PIECE_BYTES: usize = 64 << 10;
-/// Ranges below this are read without a check for available memory.
+/// Ranges with fewer bytes than this are read without a check for available memory.
 const UNCHECKED_BYTES: u64 = 1 << 20;
 
-/// mmap(2) of a file of a mount, MAP_PRIVATE; `real` maps a descriptor.
+/// mmap(2) of a file of a mount with MAP_PRIVATE. `real` maps a descriptor.
 pub(crate) fn map(file: &Open, bytes: size_t, offset: off_t, real: impl FnOnce(c_int) -> Mapping) -> Result<Mapping, Out> {
     if file.flags & libc::O_ACCMODE == libc::O_WRONLY {
         return Err(Out::Errno(libc::EACCES));
@@ -40,7 +41,7 @@ pub(crate) fn map(file: &Open, bytes: size_t, offset: off_t, real: impl FnOnce(c
     })?;
     shared_maps::forget(mapping.address(), bytes);
     let filled = memory.fill(0, end, |at, to| data::read_at(file, offset + at, to));
-    // SAFETY: what was just mapped, which the program does not know yet.
+    // SAFETY: exactly the mapping that was just made, which the program does not know yet.
     let filled = filled.inspect_err(|_| unsafe { raw::unmap(mapping.address().cast(), wanted as usize) })?;
     if let Some(memory) = memory.keep() {
         let copied = Copied { mount: file.mount, file: file.file, memory, offset, bytes: filled };
@@ -49,10 +50,10 @@ pub(crate) fn map(file: &Open, bytes: size_t, offset: off_t, real: impl FnOnce(c
     Ok(mapping)
 }
 
-/// Called before mremap(2) makes a mapping longer: reads the bytes of its new part into the file in memory.
+/// Called before mremap(2) makes a mapping longer. Reads the bytes of the new part into the file in memory.
 ///
 /// # Errors
-/// The server's refusal; ENOMEM.
+/// The server's refusal; ENOMEM if there is not enough memory.
 pub(crate) fn before_growth(old: *const c_void, new_bytes: size_t) -> Result<(), Out> {
     let Some((copied, at)) = shared_maps::copied_at(old as usize) else { return Ok(()) };
     let wanted = at - copied.offset + new_bytes.next_multiple_of(PAGE_BYTES) as u64;
@@ -62,7 +63,7 @@ pub(crate) fn before_growth(old: *const c_void, new_bytes: size_t) -> Result<(),
     let end = copied.mount.size(copied.file).saturating_sub(copied.offset).min(wanted);
     if end > copied.bytes {
         check_memory(copied.mount, end - copied.bytes)?;
-        let memory = std::mem::ManuallyDrop::new(File(copied.memory)); // it belongs to the table
+        let memory = std::mem::ManuallyDrop::new(File(copied.memory)); // the table owns it
         let filled = memory.fill(copied.bytes, end, |at, to| {
             Ok(copied.mount.read(copied.file, copied.offset + at, &mut [IoSliceMut::new(to)])?)
         })?;
@@ -79,8 +80,8 @@ impl File {
         Ok(Self(raw::programs::memory_file(c"millrace-private")?))
     }
 
-    /// Makes it `end` bytes long, and calls `read` to fill it from `start` on. Returns its length, which is less if `read`
-    /// finds the end of its file before `end`.
+    /// Makes the file `end` bytes long, and calls `read` to fill it from `start` on. Returns the
+    /// new length, which is less than `end` if `read` reaches the end of its file first.
     fn fill(&self, start: u64, end: u64, mut read: impl FnMut(u64, &mut [u8]) -> Result<usize, Out>) -> Result<u64, Out> {
         static ZEROES: [u8; PIECE_BYTES] = [0; PIECE_BYTES];
         raw::programs::set_length(self.0, end as usize)?;
@@ -106,7 +107,7 @@ impl File {
         Ok(end)
     }
 
-    /// Duplicates it to a high descriptor that stays open. `None` if there is no free number.
+    /// Duplicates the file's descriptor to a high number that stays open. `None` if there is no free number.
     fn keep(self) -> Option<c_int> {
         let kept = raw::duplicate_from(self.0, dnfs::lowest_internal_fd()).ok()?;
         dnfs::set_internal_fd(kept, true);
@@ -129,7 +130,7 @@ fn write_whole(fd: c_int, mut at: u64, mut bytes: &[u8]) -> Result<(), Out> {
     Ok(())
 }
 
-/// A buffer for the time of a call.
+/// A buffer that lives for one call.
 struct Buffer {
     at: *mut u8,
     size: usize,
@@ -141,19 +142,20 @@ impl Buffer {
     }
 
     fn bytes(&mut self, count: usize) -> &mut [u8] {
-        // SAFETY: the mapping has `size` bytes and is ours alone.
+        // SAFETY: the mapping has `size` bytes, and only this buffer refers to it.
         unsafe { ffi::bytes_mut(self.at.cast(), count.min(self.size)) }
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: exactly what was mapped; the slices into it borrow from self and are gone.
+        // SAFETY: exactly one mapping; slices of it borrow `self`, so there are no more.
         unsafe { raw::unmap(self.at, self.size) };
     }
 }
 
-/// Refuses with ENOMEM a range for which this host or the process' control group has no memory: the process would be killed.
+/// Refuses a range with ENOMEM if this host or the process' control group has no memory for it,
+/// because the kernel would kill the process.
 fn check_memory(mount: &Mount, bytes: u64) -> Result<(), Out> {
     if bytes < UNCHECKED_BYTES {
         return Ok(());
@@ -167,7 +169,7 @@ fn check_memory(mount: &Mount, bytes: u64) -> Result<(), Out> {
     }
 }
 
-/// Prints once in a process why a file cannot be mapped, and what helps.
+/// Prints why a file cannot be mapped, and what helps, once in a process.
 fn warn_refused(mount: &Mount, bytes: u64, available: Option<u64>) {
     static WARNED: AtomicBool = AtomicBool::new(false);
     if WARNED.swap(true, Ordering::Relaxed) {

@@ -1,9 +1,7 @@
-//! Queues of the kernel that do not see files of a mount and would return wrong results: io_uring, inotify and fanotify, and
-//! kernel AIO on a modelled medium.
+//! Queues of the kernel that would return wrong results, because the kernel does not see files of a
+//! mount: io_uring, inotify and fanotify. Also kernel AIO on a modelled medium.
 
-use crate::ffi;
 use crate::hook::hooks;
-use crate::kernel_aio::Iocb;
 use crate::medium;
 use crate::messages::warn;
 use crate::mounts;
@@ -12,20 +10,21 @@ use crate::paths;
 use crate::reach;
 use crate::table::{self, Found};
 use dnfs::mount::Entry;
-use libc::{c_char, c_int, c_long, c_uint, c_void, size_t};
+use libc::{c_char, c_int, c_uint, c_void, size_t};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// liburing's functions return the negative errno and do not set errno.
+/// The result of liburing's functions, which return the negative errno and do not set errno.
 fn no_ring() -> Result<c_int, Out> {
     refused_ring().map_or(Err(Out::Pass), |errno| Ok(-errno))
 }
 
-/// Why a ring is refused. `None` if one may be created.
+/// The errno with which a ring is refused. `None` if the program may create one.
 pub(crate) fn refused_ring() -> Option<Errno> {
     if !mounts::any() && !medium::any() {
         return None;
     }
-    // Once in a tree of processes: QEMU's tools request a ring at each start, and work without one.
+    // Prints this once in a tree of processes: QEMU's tools request a ring at each start, and work
+    // without one.
     if reach::is_first_line(b"io_uring") {
         warn(format_args!(
             "io_uring cannot reach files of a Direct NFS mount or of a modelled medium and is refused (ENOSYS): MariaDB goes on with libaio; \
@@ -35,7 +34,7 @@ pub(crate) fn refused_ring() -> Option<Errno> {
     Some(libc::ENOSYS)
 }
 
-/// Prints once that kernel AIO does not work on a modelled medium. Returns the errno.
+/// Prints once that kernel AIO does not work on a modelled medium. Returns the errno for io_submit.
 pub(crate) fn cannot_reach() -> Errno {
     static WARNED: AtomicBool = AtomicBool::new(false);
     if !WARNED.swap(true, Ordering::Relaxed) {
@@ -44,22 +43,6 @@ pub(crate) fn cannot_reach() -> Errno {
         ));
     }
     libc::EINVAL
-}
-
-/// io_submit without a mount: refused if any of the requests is for a file of a modelled medium.
-///
-/// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
-pub(crate) unsafe fn refuse_modelled(count: c_long, list: *const *const Iocb) -> Result<c_int, Out> {
-    if !medium::any() {
-        return Err(Out::Pass);
-    }
-    let modelled = (0..usize::try_from(count).unwrap_or(0)).any(|index| {
-        // SAFETY: the pointers are those of the hook's caller.
-        let request = unsafe { ffi::take(list.wrapping_add(index)).and_then(|request| ffi::take(request)) };
-        request.is_some_and(|request| medium::has(request.descriptor()))
-    });
-    if modelled { Ok(-cannot_reach()) } else { Err(Out::Pass) }
 }
 
 /// Prints once that a watch is refused.
@@ -85,10 +68,11 @@ pub(crate) fn watch_directory(fd: c_int) -> Result<c_int, Out> {
     Err(Out::Errno(libc::EINVAL))
 }
 
-/// Watches a path for changes. Refused on a mount: the kernel does not see its changes, and the program would wait without end.
+/// Watches a path for changes. Refuses on a mount, because the kernel does not see its changes and
+/// the program would wait forever.
 ///
 /// # Safety
-/// A path, or NULL.
+/// `path` is NULL or a C string.
 unsafe fn watch(
     directory: c_int,
     path: *const c_char,
@@ -102,7 +86,7 @@ unsafe fn watch(
         warn_unwatched();
         Err(Out::Errno(libc::ENOSYS))
     };
-    // SAFETY: the caller's path.
+    // SAFETY: `path` is NULL or a C string by the caller's promise.
     unsafe { paths::at(directory, path, follow, |_, _, entry| refuse(entry), local) }
 }
 

@@ -1,6 +1,7 @@
-//! System calls without libc. This library may not call libc's functions that it hooks itself.
+//! System calls without libc. This library must not call the libc functions that it hooks.
 //!
-//! Every function returns the kernel's result as a `Result` whose error is an errno, and does not change libc's `errno`.
+//! Unless its documentation says otherwise, a function returns the kernel's result as a `Result`
+//! whose error is an errno, and does not change libc's `errno`.
 
 use crate::outcome::Errno;
 use libc::{c_char, c_int, c_long, c_uint, mode_t, off_t};
@@ -27,7 +28,8 @@ pub(crate) use user::{getegid, geteuid, getgid, getuid};
 #[cfg(target_arch = "x86_64")]
 unsafe fn call(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> isize {
     let answer: isize;
-    // SAFETY: the x86-64 Linux convention: number in rax, arguments in rdi, rsi, rdx, r10, r8, r9; rcx and r11 are lost.
+    // SAFETY: the x86-64 Linux convention: number in rax, arguments in rdi, rsi, rdx, r10, r8, r9;
+    // the call changes rcx and r11.
     // The caller is responsible for what the kernel does to memory.
     unsafe {
         core::arch::asm!("syscall", inlateout("rax") number as isize => answer, in("rdi") a, in("rsi") b, in("rdx") c,
@@ -64,7 +66,7 @@ pub(crate) unsafe fn by_number(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -
         libc::SYS_fchmodat if d != 0 => libc::SYS_fchmodat2,
         other => other,
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what `call` requires.
     unsafe { call(number, a, b, c, d, e, f) }
 }
 
@@ -77,7 +79,7 @@ fn checked(answer: isize) -> Result<usize, Errno> {
 /// # Safety
 /// As [`call`].
 unsafe fn call4(number: c_long, a: usize, b: usize, c: usize, d: usize) -> Result<usize, Errno> {
-    // SAFETY: the caller answers for the arguments.
+    // SAFETY: the caller promises what `call` requires.
     checked(unsafe { call(number, a, b, c, d, 0, 0) })
 }
 
@@ -92,9 +94,9 @@ const CWD: usize = libc::AT_FDCWD as usize;
 /// fstat(2).
 pub(crate) fn fstat(fd: c_int) -> Result<libc::stat, Errno> {
     let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
-    // SAFETY: `stat` is ours to be written.
+    // SAFETY: the kernel writes to `stat`, which lives in this frame.
     unsafe { call4(libc::SYS_fstat, fd as usize, stat.as_mut_ptr() as usize, 0, 0) }?;
-    // SAFETY: the kernel filled it, and zeroes are a valid value of it anyhow.
+    // SAFETY: the kernel filled it, and zeroes would also be a valid value.
     Ok(unsafe { stat.assume_init() })
 }
 
@@ -102,9 +104,9 @@ pub(crate) fn fstat(fd: c_int) -> Result<libc::stat, Errno> {
 pub(crate) fn stat(path: &CStr, follow: bool) -> Result<libc::stat, Errno> {
     let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
     let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
-    // SAFETY: a NUL-terminated path, and `stat` is ours to be written.
+    // SAFETY: the path ends with a NUL, and the kernel writes to `stat`, which lives in this frame.
     unsafe { call4(libc::SYS_newfstatat, CWD, path.as_ptr() as usize, stat.as_mut_ptr() as usize, flags as usize) }?;
-    // SAFETY: the kernel filled it, and zeroes are a valid value of it anyhow.
+    // SAFETY: the kernel filled it, and zeroes would also be a valid value.
     Ok(unsafe { stat.assume_init() })
 }
 
@@ -112,36 +114,36 @@ pub(crate) fn stat(path: &CStr, follow: bool) -> Result<libc::stat, Errno> {
 pub(crate) fn stat_here() -> Result<libc::stat, Errno> {
     let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
     let (name, into) = (c"".as_ptr() as usize, stat.as_mut_ptr() as usize);
-    // SAFETY: a NUL-terminated path, and `stat` is ours to be written.
+    // SAFETY: the name ends with a NUL, and the kernel writes to `stat`, which lives in this frame.
     unsafe { call4(libc::SYS_newfstatat, CWD, name, into, libc::AT_EMPTY_PATH as usize) }?;
-    // SAFETY: the kernel filled it, and zeroes are a valid value of it anyhow.
+    // SAFETY: the kernel filled it, and zeroes would also be a valid value.
     Ok(unsafe { stat.assume_init() })
 }
 
 /// getdents64(2), once.
 pub(crate) fn list(fd: c_int, buffer: &mut [u8]) -> Result<usize, Errno> {
-    // SAFETY: the buffer outlives the call.
+    // SAFETY: the kernel writes to `buffer`, within its length.
     unsafe { call4(libc::SYS_getdents64, fd as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0) }
 }
 
 /// openat(2) relative to the working directory.
 pub(crate) fn open(path: &CStr, flags: c_int, mode: mode_t) -> Result<c_int, Errno> {
-    // SAFETY: a NUL-terminated path.
+    // SAFETY: the path ends with a NUL.
     unsafe { call4(libc::SYS_openat, CWD, path.as_ptr() as usize, flags as usize, mode as usize) }.map(|fd| fd as c_int)
 }
 
 /// openat(2) with the path of a hook's caller.
 ///
 /// # Safety
-/// A path, or NULL.
+/// `path` is NULL or a C string.
 pub(crate) unsafe fn open_from(directory: c_int, path: *const c_char, flags: c_int) -> Result<c_int, Errno> {
-    // SAFETY: the caller's pointer; the kernel answers NULL with EFAULT.
+    // SAFETY: `path` is a C string by the caller's promise, or NULL, for which the kernel returns EFAULT.
     unsafe { call4(libc::SYS_openat, directory as usize, path as usize, flags as usize, 0) }.map(|fd| fd as c_int)
 }
 
 /// chmod(2).
 pub(crate) fn chmod(path: &CStr, mode: mode_t) -> Result<(), Errno> {
-    // SAFETY: a NUL-terminated path.
+    // SAFETY: the path ends with a NUL.
     unsafe { call4(libc::SYS_fchmodat, CWD, path.as_ptr() as usize, mode as usize, 0) }.map(drop)
 }
 
@@ -160,7 +162,7 @@ pub(crate) fn status_flags(fd: c_int) -> Result<c_int, Errno> {
     call_with_numbers(libc::SYS_fcntl, fd as usize, libc::F_GETFL as usize, 0).map(|flags| flags as c_int)
 }
 
-/// A duplicate with the lowest free number from `least` on, closed on exec.
+/// Duplicates a descriptor to the lowest free number from `least` on, closed on exec.
 pub(crate) fn duplicate_from(fd: c_int, least: c_int) -> Result<c_int, Errno> {
     let command = libc::F_DUPFD_CLOEXEC as usize;
     call_with_numbers(libc::SYS_fcntl, fd as usize, command, least as usize).map(|fd| fd as c_int)
@@ -173,7 +175,7 @@ pub(crate) fn duplicate_onto(fd: c_int, to: c_int) -> Result<(), Errno> {
 
 /// write(2), once.
 pub(crate) fn write(fd: c_int, bytes: &[u8]) -> Result<usize, Errno> {
-    // SAFETY: the bytes outlive the call.
+    // SAFETY: the kernel reads `bytes`, within its length.
     unsafe { call4(libc::SYS_write, fd as usize, bytes.as_ptr() as usize, bytes.len(), 0) }
 }
 
@@ -183,7 +185,7 @@ pub(crate) fn takes_a_line(fd: c_int) -> bool {
     let mut asked = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
     let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let (asked_at, time) = (std::ptr::from_mut(&mut asked) as usize, std::ptr::from_ref(&at_once) as usize);
-    // SAFETY: one entry and a time that outlive the call; no signal mask is given.
+    // SAFETY: the entry and the time outlive the call; no signal mask is given.
     unsafe { call4(libc::SYS_ppoll, asked_at, 1, time, 0) }.is_ok_and(|ready| ready == 1) && asked.revents == libc::POLLOUT
 }
 
@@ -198,7 +200,7 @@ pub(crate) fn send_datagram(path: &CStr, bytes: &[u8]) -> Result<(), Errno> {
     let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     let fd = call_with_numbers(libc::SYS_socket, libc::AF_UNIX as usize, kind as usize, 0)? as c_int;
     let to = std::ptr::from_ref(&address) as usize;
-    // SAFETY: bytes and address outlive the call.
+    // SAFETY: the bytes and the address outlive the call.
     let sent = checked(unsafe {
         call(
             libc::SYS_sendto,
@@ -216,14 +218,14 @@ pub(crate) fn send_datagram(path: &CStr, bytes: &[u8]) -> Result<(), Errno> {
 
 /// read(2), once.
 pub(crate) fn read(fd: c_int, buffer: &mut [u8]) -> Result<usize, Errno> {
-    // SAFETY: the buffer outlives the call.
+    // SAFETY: the kernel writes to `buffer`, within its length.
     unsafe { call4(libc::SYS_read, fd as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0) }
 }
 
-/// readlink(2): the target's bytes in `buffer`. A target that does not fit is ENAMETOOLONG.
+/// readlink(2): the target's bytes in `buffer`. ENAMETOOLONG for a target that does not fit.
 pub(crate) fn readlink<'a>(path: &CStr, buffer: &'a mut [u8]) -> Result<&'a [u8], Errno> {
     let (name, into) = (path.as_ptr() as usize, buffer.as_mut_ptr() as usize);
-    // SAFETY: a NUL-terminated path, and a buffer of that length.
+    // SAFETY: the path ends with a NUL, and the kernel writes to `buffer`, within its length.
     let got = unsafe { call4(libc::SYS_readlinkat, CWD, name, into, buffer.len()) }?;
     if got >= buffer.len() { Err(libc::ENAMETOOLONG) } else { Ok(&buffer[..got]) }
 }
@@ -248,14 +250,14 @@ pub(crate) fn fd_path(fd: c_int, buffer: &mut [u8]) -> Result<&[u8], Errno> {
 
 /// getcwd(2), without the final NUL.
 pub(crate) fn getcwd(buffer: &mut [u8]) -> Result<&[u8], Errno> {
-    // SAFETY: a buffer of that length.
+    // SAFETY: the kernel writes to `buffer`, within its length.
     let length = unsafe { call4(libc::SYS_getcwd, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0) }?;
     Ok(&buffer[..length.saturating_sub(1)])
 }
 
 /// chdir(2).
 pub(crate) fn chdir(path: &CStr) -> Result<(), Errno> {
-    // SAFETY: a NUL-terminated path.
+    // SAFETY: the path ends with a NUL.
     unsafe { call4(libc::SYS_chdir, path.as_ptr() as usize, 0, 0, 0) }.map(drop)
 }
 
@@ -266,31 +268,31 @@ pub(crate) fn fchdir(fd: c_int) -> Result<(), Errno> {
 
 /// mkdir(2).
 pub(crate) fn mkdir(path: &CStr, mode: mode_t) -> Result<(), Errno> {
-    // SAFETY: a NUL-terminated path.
+    // SAFETY: the path ends with a NUL.
     unsafe { call4(libc::SYS_mkdirat, CWD, path.as_ptr() as usize, mode as usize, 0) }.map(drop)
 }
 
 /// rmdir(2).
 pub(crate) fn rmdir(path: &CStr) -> Result<(), Errno> {
-    // SAFETY: a NUL-terminated path.
+    // SAFETY: the path ends with a NUL.
     unsafe { call4(libc::SYS_unlinkat, CWD, path.as_ptr() as usize, libc::AT_REMOVEDIR as usize, 0) }.map(drop)
 }
 
 /// unlink(2).
 pub(crate) fn unlink(path: &CStr) -> Result<(), Errno> {
-    // SAFETY: a NUL-terminated path.
+    // SAFETY: the path ends with a NUL.
     unsafe { call4(libc::SYS_unlinkat, CWD, path.as_ptr() as usize, 0, 0) }.map(drop)
 }
 
 /// mkfifo(3).
 pub(crate) fn make_fifo(path: &CStr, mode: mode_t) -> Result<(), Errno> {
-    // SAFETY: a NUL-terminated path.
+    // SAFETY: the path ends with a NUL.
     unsafe { call4(libc::SYS_mknodat, CWD, path.as_ptr() as usize, (libc::S_IFIFO | mode) as usize, 0) }.map(drop)
 }
 
 /// symlink(2).
 pub(crate) fn symlink(text: &CStr, path: &CStr) -> Result<(), Errno> {
-    // SAFETY: two NUL-terminated strings.
+    // SAFETY: both strings end with a NUL.
     unsafe { call4(libc::SYS_symlinkat, text.as_ptr() as usize, CWD, path.as_ptr() as usize, 0) }.map(drop)
 }
 
@@ -299,10 +301,10 @@ pub(crate) fn umask(mask: mode_t) -> mode_t {
     call_with_numbers(libc::SYS_umask, mask as usize, 0, 0).unwrap_or(0) as mode_t
 }
 
-/// Random bytes.
+/// Random bytes of getrandom(2) as a number.
 pub(crate) fn random() -> u64 {
     let mut bytes = [0u8; 8];
-    // SAFETY: a buffer of that length.
+    // SAFETY: the kernel writes to `bytes`, within its length.
     let _ = unsafe { call4(libc::SYS_getrandom, bytes.as_mut_ptr() as usize, bytes.len(), 0, 0) };
     u64::from_ne_bytes(bytes)
 }
@@ -342,7 +344,7 @@ pub(crate) fn map_protected(bytes: usize, protection: c_int) -> Option<*mut u8> 
 /// Maps the first bytes of a file, shared with other mappings of it.
 pub(crate) fn map_shared(fd: c_int, bytes: usize) -> Result<*mut u8, Errno> {
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    // SAFETY: as above.
+    // SAFETY: a fresh mapping at an address of the kernel's choice disturbs no other memory.
     let answer = unsafe { call(libc::SYS_mmap, 0, bytes, protection, libc::MAP_SHARED as usize, fd as usize, 0) };
     checked(answer).map(|at| at as *mut u8)
 }
@@ -350,8 +352,8 @@ pub(crate) fn map_shared(fd: c_int, bytes: usize) -> Result<*mut u8, Errno> {
 /// The monotonic clock in nanoseconds, the same for all processes.
 pub(crate) fn monotonic_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is ours to be written. Not the bare system call: libc asks the kernel's page of clocks, and has no
-    // hook of ours under this name.
+    // SAFETY: libc writes to `now`, which lives in this frame. libc's function reads the vDSO,
+    // which is faster than a system call, and this library does not hook it.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
@@ -359,17 +361,18 @@ pub(crate) fn monotonic_ns() -> u64 {
 /// Seconds since 1970 by the host's clock.
 pub(crate) fn realtime_s() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: as above.
+    // SAFETY: libc writes to `now`, which lives in this frame.
     unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut now) };
     now.tv_sec as u64
 }
 
-/// Sleeps until this time of [`monotonic_ns`], through signals, as a program that waits for a disk.
+/// Sleeps until this time of [`monotonic_ns`]. Signals do not end the sleep, as they do not end a
+/// wait for a disk.
 pub(crate) fn sleep_until(time_ns: u64) {
     let until = libc::timespec { tv_sec: (time_ns / 1_000_000_000) as _, tv_nsec: (time_ns % 1_000_000_000) as _ };
     let (clock, absolute) = (libc::CLOCK_MONOTONIC as usize, libc::TIMER_ABSTIME as usize);
     let until = std::ptr::from_ref(&until) as usize;
-    // SAFETY: a time that outlives the call; the time left over is not asked for.
+    // SAFETY: the time outlives the call; no pointer for the remaining time is given.
     while unsafe { call4(libc::SYS_clock_nanosleep, clock, absolute, until, 0) } == Err(libc::EINTR) {}
 }
 
@@ -381,9 +384,9 @@ pub(crate) fn wake_on_time() {
 /// Unmaps memory of [`map`] or of mmap(2).
 ///
 /// # Safety
-/// Exactly a mapping of this size, which no code uses any more.
+/// `at` and `bytes` are exactly one mapping, which no code uses any more.
 pub(crate) unsafe fn unmap(at: *mut u8, bytes: usize) {
-    // SAFETY: the caller gives the mapping up.
+    // SAFETY: no code uses the mapping any more, by the caller's promise.
     let _ = unsafe { call4(libc::SYS_munmap, at as usize, bytes, 0, 0) };
 }
 
@@ -394,7 +397,7 @@ pub(crate) fn control(fd: c_int, command: c_int, argument: usize) -> Result<c_in
 
 /// fcntl(2) with a record lock: F_SETLK, F_GETLK and their like.
 pub(crate) fn record_lock(fd: c_int, command: c_int, lock: &mut libc::flock) -> Result<(), Errno> {
-    // SAFETY: the lock is ours to be read and written, and outlives the call.
+    // SAFETY: the kernel reads and writes `lock`, which is borrowed for the call.
     unsafe { call4(libc::SYS_fcntl, fd as usize, command as usize, std::ptr::from_mut(lock) as usize, 0) }.map(drop)
 }
 
@@ -408,14 +411,16 @@ pub(crate) fn thread_id() -> u32 {
     call_with_numbers(libc::SYS_gettid, 0, 0, 0).unwrap_or(0) as u32
 }
 
-/// Whether a page of this process can be read or written (madvise(2), MADV_POPULATE_READ and _WRITE, which change nothing in
-/// it). `None` if the kernel cannot tell (before 5.14). Memory of a device counts as no memory.
+/// Whether a page of this process can be read or written (madvise(2), MADV_POPULATE_READ and
+/// _WRITE, which change nothing in it). `None` if the kernel does not know this advice (before
+/// 5.14). Memory of a device counts as not usable.
 pub(crate) fn page_is_usable(at: usize, bytes: usize, for_writing: bool) -> Option<bool> {
     let asked = |at: usize, advice: c_int| call_with_numbers(libc::SYS_madvise, at, bytes, advice as usize);
     match asked(at, if for_writing { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ }) {
         Err(libc::EFAULT | libc::ENOMEM) => Some(false),
         Ok(_) => Some(true),
-        // No permission, or no such advice: the kernel's result for readable memory distinguishes them.
+        // The kernel refuses the access, or does not know the advice. Its answer for readable
+        // memory shows which.
         Err(libc::EINVAL) => {
             let known = std::ptr::from_ref(&at) as usize;
             asked(known - known % bytes, libc::MADV_POPULATE_READ).ok().map(|_| false)
@@ -428,12 +433,12 @@ pub(crate) fn page_is_usable(at: usize, bytes: usize, for_writing: bool) -> Opti
 pub(crate) fn soft_limit(resource: usize) -> u64 {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     let into = std::ptr::from_mut(&mut limit) as usize;
-    // SAFETY: no new limit, and room for the old one.
+    // SAFETY: no new limit is given, and the kernel writes the old one to `limit`, which lives in this frame.
     let _ = unsafe { call4(libc::SYS_prlimit64, 0, resource, 0, into) };
     limit.rlim_cur
 }
 
-/// Whether this process has a thread of that number.
+/// Whether this process has a thread of this number.
 pub(crate) fn has_thread(id: u32) -> bool {
     let process = call_with_numbers(libc::SYS_getpid, 0, 0, 0).unwrap_or(0);
     call_with_numbers(libc::SYS_tgkill, process, id as usize, 0) != Err(libc::ESRCH)
@@ -442,27 +447,28 @@ pub(crate) fn has_thread(id: u32) -> bool {
 /// clone(2) without a stack and with a copy of the memory: the child returns from here too, with 0.
 ///
 /// # Safety
-/// The addresses among the arguments are valid as the flags require; CLONE_VM is not among the flags.
+/// The addresses among the arguments are valid as the flags require, and `flags` does not contain CLONE_VM.
 pub(crate) unsafe fn clone_copy(flags: usize, c: usize, d: usize, e: usize) -> Result<usize, Errno> {
-    // SAFETY: the caller's promise. The child has a copy of all memory, this frame included.
+    // SAFETY: the addresses are valid by the caller's promise. The child has a copy of all memory,
+    // this frame included.
     checked(unsafe { call(libc::SYS_clone, flags, 0, c, d, e, 0) })
 }
 
 /// clone3(2), as [`clone_copy`].
 ///
 /// # Safety
-/// As there; no stack is given.
+/// As [`clone_copy`]; the arguments give no stack.
 pub(crate) unsafe fn clone3_copy(arguments: &[u64], bytes: usize) -> Result<usize, Errno> {
-    // SAFETY: the caller's promise; the arguments outlive the call.
+    // SAFETY: the addresses are valid by the caller's promise, and the arguments outlive the call.
     unsafe { call4(libc::SYS_clone3, arguments.as_ptr() as usize, bytes, 0, 0) }
 }
 
-/// Sleeps while `word` is `expected`, `longest` at most. May return early.
+/// Sleeps while `word` is `expected`, for `longest` at most. May return early.
 pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, longest: Duration) {
     let longest = libc::timespec { tv_sec: longest.as_secs() as _, tv_nsec: longest.subsec_nanos().into() };
     let (word, longest) = (word.as_ptr() as usize, std::ptr::from_ref(&longest) as usize);
     let operation = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
-    // SAFETY: word and time outlive the call, which only reads them.
+    // SAFETY: the word and the time outlive the call, which only reads them.
     let _ = unsafe { call4(libc::SYS_futex, word, operation, expected as usize, longest) };
 }
 
@@ -474,7 +480,7 @@ pub(crate) fn futex_wait_until(word: &AtomicU32, expected: u32, until_ns: Option
     let until = until_ns.map(|ns| libc::timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ });
     let (word, until) = (word.as_ptr() as usize, until.as_ref().map_or(0, |until| std::ptr::from_ref(until) as usize));
     let operation = (libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG) as usize;
-    // SAFETY: word and time outlive the call, which only reads them.
+    // SAFETY: the word and the time outlive the call, which only reads them.
     match checked(unsafe { call(libc::SYS_futex, word, operation, expected as usize, until, 0, u32::MAX as usize) }) {
         Err(errno @ (libc::EINTR | libc::ETIMEDOUT)) => Err(errno),
         _ => Ok(()),
@@ -484,7 +490,7 @@ pub(crate) fn futex_wait_until(word: &AtomicU32, expected: u32, until_ns: Option
 /// Wakes all threads that sleep on `word`.
 pub(crate) fn futex_wake_all(word: &AtomicU32) {
     let operation = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize;
-    // SAFETY: the word outlives the call, which only takes its address.
+    // SAFETY: the word outlives the call, which uses only its address.
     let _ = unsafe { call4(libc::SYS_futex, word.as_ptr() as usize, operation, i32::MAX as usize, 0) };
 }
 
@@ -502,18 +508,18 @@ fn as_libc(answer: isize) -> c_int {
 /// fstatat(2) with the pointers of a hook's caller.
 ///
 /// # Safety
-/// A path and room for the answer, or NULL.
+/// `path` is NULL or a C string; `into` is NULL or has room for a `stat`.
 pub(crate) unsafe fn fstatat(directory: c_int, path: *const c_char, into: *mut libc::stat, flags: c_int) -> c_int {
-    // SAFETY: the caller's pointers; the kernel answers NULL with EFAULT.
+    // SAFETY: the pointers are valid by the caller's promise, or NULL, for which the kernel returns EFAULT.
     as_libc(unsafe { call(libc::SYS_newfstatat, directory as usize, path as usize, into as usize, flags as usize, 0, 0) })
 }
 
 /// statx(2) with the pointers of a hook's caller.
 ///
 /// # Safety
-/// A path and room for the answer, or NULL.
+/// `path` is NULL or a C string; `into` is NULL or has room for a `statx`.
 pub(crate) unsafe fn statx(directory: c_int, path: *const c_char, flags: c_int, mask: c_uint, into: *mut libc::statx) -> c_int {
     let (directory, path, into) = (directory as usize, path as usize, into as usize);
-    // SAFETY: the caller's pointers; the kernel answers NULL with EFAULT.
+    // SAFETY: the pointers are valid by the caller's promise, or NULL, for which the kernel returns EFAULT.
     as_libc(unsafe { call(libc::SYS_statx, directory, path, flags as usize, mask as usize, into, 0) })
 }

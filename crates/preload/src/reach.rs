@@ -1,16 +1,18 @@
-//! Programs that this library does not reach, because the loader does not load it into them. They find nothing below a mount's
-//! path and print only "No such file". So a process under this library that executes or starts such a program prints a line on
-//! stderr, one for each program.
+//! Programs that this library does not reach, because the loader does not load it into them. They
+//! find nothing below a mount's path, and print only "No such file". So a process with this library
+//! that executes or starts such a program prints a line on stderr, once for each program.
 //!
-//! The check precedes the call. It allocates nothing, changes neither errno nor result, and is safe between fork and exec. For
-//! a program that is reached it costs an open, a read, a close and the queries for the process' users: ten system calls,
-//! compared with a few hundred of an exec.
+//! The check precedes the call. It allocates nothing, changes neither errno nor the result, and is
+//! safe between fork and exec. For a program that has the library, it costs an open, a read, a
+//! close and the queries for the process' users: ten system calls, compared with the few hundred of
+//! an exec.
 
 mod program;
 mod reported;
 
 use crate::messages;
 use crate::mounts;
+use crate::raw::programs::Strings;
 use libc::{c_char, c_int};
 use program::{Cause, Found};
 pub(crate) use reported::is_first_line;
@@ -18,32 +20,30 @@ use std::ffi::CStr;
 use std::fmt::{Display, Formatter};
 use std::sync::OnceLock;
 
-/// `0`: no lines. Otherwise the mark that `millrace exec` gives the processes that it starts.
+/// `0` disables the lines. Any other value is the mark that `millrace exec` gives to the processes
+/// that it starts.
 pub(crate) const VARIABLE: &CStr = c"MILLRACE_UNREACHED";
-/// The file name of the library; copies have a prefix.
+/// The end of the library's file name. Copies have a prefix.
 const LIBRARY: &[u8] = b"libmillrace_preload.so";
-/// Where execvp(3) searches without PATH.
+/// The directories that execvp(3) searches without PATH.
 const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
 /// Longest path of a program that is checked, with its NUL, in bytes.
 const PATH_BYTES_MAX: usize = 1024;
 
-/// A NULL-terminated array of strings.
-pub(crate) type Strings = *const *const c_char;
-
-/// What the constructor learned. It does not change later.
+/// What the constructor has learned. It does not change later.
 struct Known {
-    /// This library's entry in LD_PRELOAD. `None` if it was not loaded by that.
+    /// This library's entry in LD_PRELOAD. `None` if it was loaded in another way.
     entry: Option<&'static [u8]>,
-    /// The first mount.
+    /// Local path of the first mount.
     path: &'static [u8],
     url: String,
-    /// The user has disabled the lines.
+    /// Whether the user has disabled the lines.
     is_silent: bool,
 }
 
 static KNOWN: OnceLock<Known> = OnceLock::new();
 
-/// Stores what the lines contain. Called by the constructor if there are mounts.
+/// Stores what the lines show. Called by the constructor if there are mounts.
 pub(crate) fn learn(setting: Option<&'static [u8]>, list: Option<&'static [u8]>, keeper: Option<&'static [u8]>) {
     let Some(first) = mounts::all().next() else { return };
     let is_silent = setting == Some(b"0");
@@ -61,13 +61,14 @@ fn is_library(entry: &[u8]) -> bool {
     entry.ends_with(LIBRARY)
 }
 
-/// Prints a line if the program at `path` below `directory` will not have the library. `by_name`: searches as execvp(3) does.
+/// Prints a line if the program at `path` below `directory` will not have the library. With
+/// `by_name`, searches as execvp(3) does.
 ///
 /// # Safety
-/// The pointers are those of a caller of exec, who keeps its contract, or NULL.
+/// `path` is NULL or a C string; `environment` is NULL or a NULL-terminated array of C strings.
 pub(crate) unsafe fn report(directory: c_int, path: *const c_char, environment: Strings, by_name: bool) {
     if !path.is_null() {
-        // SAFETY: a path of the caller.
+        // SAFETY: `path` is a C string, and the environment is valid by the caller's promise.
         unsafe { report_as(CStr::from_ptr(path).to_bytes(), directory, path, environment, by_name) };
     }
 }
@@ -78,14 +79,15 @@ pub(crate) unsafe fn report(directory: c_int, path: *const c_char, environment: 
 /// As [`report`]; `path` is not NULL.
 pub(crate) unsafe fn report_as(name: &[u8], directory: c_int, path: *const c_char, environment: Strings, by_name: bool) {
     let Some(known) = KNOWN.get().filter(|known| !known.is_silent) else { return };
-    // SAFETY: a path of the caller.
+    // SAFETY: `path` is a C string by the caller's promise.
     let path = unsafe { CStr::from_ptr(path) };
     let found = match by_name && !path.to_bytes().contains(&b'/') {
         true => search(path.to_bytes()),
         false => program::look(directory, path, by_name),
     };
     let Some(found) = found else { return };
-    // SAFETY: the environment of the caller. A library that no variable brought here comes to children without one, too.
+    // SAFETY: the environment is valid by the caller's promise. If no variable loaded this library
+    // here, children also get it without one.
     let cause = known.entry.map_or(found.cause, |own| unsafe { Given::by(environment, own) }.cause(found.cause));
     if let Some(cause) = cause
         && !found.is_ours()
@@ -107,29 +109,30 @@ pub(crate) unsafe fn report_descriptor(fd: c_int, environment: Strings) {
     let mut name = [0; 32];
     let _ = write!(&mut name[..], "/proc/self/fd/{fd}\0");
     if let Ok(path) = CStr::from_bytes_until_nul(&name) {
-        // SAFETY: a path, and the caller's environment.
+        // SAFETY: `path` is a C string, and the environment is valid by the caller's promise.
         unsafe { report(libc::AT_FDCWD, path.as_ptr(), environment, false) };
     }
 }
 
 /// As [`report`], for the shell of system(3) and popen(3), with the environment of this process.
 pub(crate) fn report_shell() {
-    // SAFETY: a path, and libc's own environment.
+    // SAFETY: the path is a C string, and the environment is libc's own.
     unsafe { report(libc::AT_FDCWD, c"/bin/sh".as_ptr(), own_environment(), false) };
 }
 
 /// The current environment of this process.
 pub(crate) fn own_environment() -> Strings {
-    // SAFETY: libc's variable; who changes the environment beside an exec breaks that anyhow.
+    // SAFETY: this reads libc's variable. A program that changes the environment in another thread
+    // during an exec breaks the exec in any case.
     unsafe { crate::environ }.cast_const().cast()
 }
 
 /// The directories of PATH, which execvp(3) searches.
 ///
 /// # Safety
-/// The environment does not change while they are used.
+/// The environment does not change while the result is used.
 pub(crate) unsafe fn search_path<'a>() -> impl Iterator<Item = &'a [u8]> {
-    // SAFETY: getenv with a NUL-terminated name; the caller's promise.
+    // SAFETY: the name ends with a NUL; the value does not change by the caller's promise.
     let path = unsafe {
         let value = libc::getenv(c"PATH".as_ptr());
         if value.is_null() { DEFAULT_PATH } else { CStr::from_ptr(value).to_bytes() }
@@ -139,7 +142,7 @@ pub(crate) unsafe fn search_path<'a>() -> impl Iterator<Item = &'a [u8]> {
 
 /// Searches PATH for a program.
 fn search(name: &[u8]) -> Option<Found> {
-    // SAFETY: used at once.
+    // SAFETY: the result is used at once, while no code changes the environment.
     unsafe { search_path() }.find_map(|folder| {
         let mut buffer = [0; PATH_BYTES_MAX];
         let end = folder.len() + 1 + name.len();
@@ -153,20 +156,20 @@ fn search(name: &[u8]) -> Option<Found> {
 /// Whether an environment leads the loader to the library, and the library to the mounts.
 struct Given {
     own_library: bool,
-    /// The library in another file, which `millrace exec` adds for programs of another C library.
+    /// The library in another file. `millrace exec` adds it for programs of another C library.
     other_library: bool,
     mounts: bool,
 }
 
 impl Given {
     /// # Safety
-    /// A NULL-terminated array of strings, or NULL.
+    /// `environment` is NULL or a NULL-terminated array of C strings.
     unsafe fn by(environment: Strings, own: &[u8]) -> Self {
         let mut given = Self { own_library: false, other_library: false, mounts: false };
         let mut at = environment;
-        // SAFETY: the caller's array.
+        // SAFETY: `at` has not passed the array's NULL, by the caller's promise.
         while let Some(variable) = unsafe { crate::ffi::take(at) }.filter(|variable| !variable.is_null()) {
-            // SAFETY: a string of that array.
+            // SAFETY: a C string of that array.
             let variable = unsafe { CStr::from_ptr(variable) }.to_bytes();
             if let Some(list) = variable.strip_prefix(b"LD_PRELOAD=") {
                 given.own_library = entries(list).any(|entry| entry == own);
@@ -179,7 +182,7 @@ impl Given {
         given
     }
 
-    /// Why a program is not reached whose file has this cause or no cause.
+    /// Why the library does not reach a program. `of_file` is the cause in its file, if there is one.
     fn cause(&self, of_file: Option<Cause>) -> Option<Cause> {
         match of_file {
             Some(Cause::CLibrary) if self.other_library => None,
@@ -193,10 +196,10 @@ impl Given {
 /// This library's entry of LD_PRELOAD, if a process with this environment would lack the library or its mounts.
 ///
 /// # Safety
-/// A NULL-terminated array of strings, or NULL.
+/// `environment` is NULL or a NULL-terminated array of C strings.
 pub(crate) unsafe fn missing_in(environment: Strings) -> Option<&'static [u8]> {
     let own = KNOWN.get()?.entry?;
-    // SAFETY: the caller's array.
+    // SAFETY: `environment` is such an array by the caller's promise.
     unsafe { Given::by(environment, own) }.cause(None).map(|_| own)
 }
 
@@ -217,7 +220,7 @@ fn warn(known: &Known, path: &[u8], found: &Found, cause: Cause) {
     ));
 }
 
-/// Bytes of a path, without control characters.
+/// A path, shown with `?` for control characters and bytes that are not UTF-8.
 struct Shown<'a>(&'a [u8]);
 
 impl Display for Shown<'_> {

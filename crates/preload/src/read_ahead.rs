@@ -1,8 +1,8 @@
-//! Serves sequential reads, and reads that a program announced, from memory that READs sent ahead of them fill
-//! (`dnfs::mount::EarlyRead` says when that memory may be used).
+//! Serves sequential reads, and reads that a program announced, from memory that early READs fill
+//! (`dnfs::mount::EarlyRead` documents when that memory may be used).
 //!
-//! For a program that reads a file sequentially in small pieces, the next window is in flight when half of the current one is
-//! left. For other reads this costs two comparisons.
+//! If a program reads a file sequentially in small pieces, the next window is in flight when half
+//! of the current one is left. Other reads cost two comparisons more.
 
 use crate::open_file::Open;
 use crate::outcome::Out;
@@ -15,67 +15,69 @@ use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-/// Number of descriptors with read-ahead at once, in one process.
+/// Maximum number of descriptors with read-ahead at the same time in one process.
 const STREAMS: usize = 4;
-/// Number of consecutive reads before a reader counts as sequential. The larger one is for a descriptor that may write, usually
-/// a database's, whose reads jump as soon as it has found its row.
+/// Number of consecutive reads after which a reader counts as sequential. The larger one is for a
+/// descriptor that may write, usually a database's, whose reads jump as soon as it has found its
+/// row.
 const RUN_MIN: u32 = 3;
 const RUN_MIN_TO_CHANGE: u32 = 16;
-/// How far ahead of a reader READs are sent, in bytes: at first, at first for a program that announced sequential reads, and at
-/// most. 4 MiB are 800 MB/s from a server whose replies take 5 ms.
+/// Bytes that are read ahead of a reader: at first, at first for a program that announced
+/// sequential reads, and at most. 4 MiB are 800 MB/s from a server whose replies take 5 ms.
 const WINDOW_BYTES_MIN: usize = 128 << 10;
 const WINDOW_BYTES_ANNOUNCED: usize = 512 << 10;
 const WINDOW_BYTES_MAX: usize = 4 << 20;
 /// Maximum bytes requested at once while the window moves: those of one READ.
 const STEP_BYTES_MAX: usize = 512 << 10;
-/// A database skips pages that it has: a gap of this size does not end sequential reading.
+/// Bytes. A database skips pages that it has, so a gap of this size does not end sequential reading.
 const GAP_BYTES_MAX: u64 = 256 << 10;
-/// Longer reads are cut into READs that are in flight together in any case.
+/// Bytes. The client splits longer reads into several READs in flight, so they need no read-ahead.
 const READ_BYTES_MAX: usize = 1 << 20;
-/// Maximum bytes that a program may have read ahead by one call.
+/// Maximum bytes that a program can have read ahead by one call.
 const HINT_BYTES_MAX: u64 = 2 << 20;
 /// Number of reads without read-ahead after its data was not used.
 const READS_PAST_MEMORY: u32 = 64;
-/// A window that lasts longer, in ns, is too large: its data may be used for a second only.
+/// Nanoseconds. A window that lasts longer is too large, because its data may be used for only one second.
 const WINDOW_NS_MAX: u64 = 300_000_000;
-/// How long a descriptor keeps its stream without a read, in ns.
+/// Nanoseconds for which a descriptor keeps its stream without a read.
 const AGE_NS_MAX: u64 = 1_000_000_000;
 
 static ALL: [Stream; STREAMS] = [const { Stream::new() }; STREAMS];
 
-/// What is read ahead of one descriptor.
+/// The read-ahead of one descriptor.
 struct Stream {
-    /// Somebody uses it.
+    /// True while a thread uses the stream.
     used: AtomicBool,
     state: std::cell::UnsafeCell<State>,
 }
-// SAFETY: only who has set `used` touches the state.
+// SAFETY: only the thread that set `used` accesses the state.
 unsafe impl Sync for Stream {}
 
 #[derive(Clone, Copy)]
 struct State {
     reader: u64,
-    /// Where the last read ended.
+    /// Offset at which the last read ended.
     next: u64,
-    /// Some bytes before it were not asked for.
+    /// Whether the program has skipped bytes before `next`.
     has_gaps: bool,
-    /// Offsets that READs were sent for.
+    /// Offsets for which READs were sent.
     start: u64,
     end: u64,
-    /// Bytes to be read ahead next time.
+    /// Bytes to read ahead the next time.
     window: usize,
-    /// No READ is sent by a read that ends before: the last one had no place, or nothing to read.
+    /// A read that ends before this offset sends no READ, because the last one had no place for it,
+    /// or there was nothing to read.
     pause: u64,
-    /// When the last window was sent, and the last read came.
+    /// Times at which the last window was sent, and at which the last read came.
     sent_ns: u64,
     read_ns: u64,
-    /// Bytes since `start` that were asked for.
+    /// Bytes since `start` that the program has read.
     given: u64,
-    /// Reads to be done without it.
+    /// Number of next reads that do not use this stream.
     skip: u32,
 }
 
-/// A stream in use.
+/// A stream that this thread uses.
 struct Used<'s>(&'s Stream);
 
 impl Drop for Used<'_> {
@@ -103,12 +105,13 @@ impl Stream {
 impl Used<'_> {
     #[expect(clippy::mut_from_ref, reason = "`used` says that nobody else has it")]
     fn state(&self) -> &mut State {
-        // SAFETY: this is the user.
+        // SAFETY: this thread set `used`, so no other thread has a reference; callers use one
+        // reference at a time.
         unsafe { &mut *self.0.state.get() }
     }
 }
 
-/// Reads by what was read ahead; none: read as if nothing were.
+/// Reads from data that was read ahead. `None` if the caller must read from the server.
 pub(crate) fn read(open: &Open, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Option<Result<usize, Out>> {
     let wanted: usize = buffers.iter().map(|buffer| buffer.len()).sum();
     let noted = table::note_read(open.fd, offset, wanted)?;
@@ -130,7 +133,8 @@ pub(crate) fn read(open: &Open, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> 
     take(open, &early, offset, buffers)
 }
 
-/// posix_fadvise and readahead: follows what they say of a range, where `bytes` of 0 reach to the end of the file.
+/// posix_fadvise(2) and readahead(2): follows the advice for a range. If `bytes` is 0, the range
+/// extends to the end of the file.
 pub(crate) fn advised(open: &Open, offset: u64, bytes: u64, advice: c_int) {
     let range = offset..if bytes == 0 { u64::MAX } else { offset.saturating_add(bytes) };
     match advice {
@@ -164,7 +168,7 @@ fn run_min(open: &Open, advice: c_int) -> u32 {
     }
 }
 
-/// Whether bytes of this open may be kept for a read that is to come.
+/// Whether bytes of this open may be kept for later reads.
 pub(crate) fn may_read_ahead(open: &Open) -> bool {
     open.flags & libc::O_DIRECT == 0 && open.mount.may_read_ahead() && !open.mount.has_stores(open.file)
 }
@@ -183,12 +187,13 @@ fn own_stream(reader: u64) -> Option<Used<'static>> {
     ALL.iter().filter_map(Stream::try_use).find(|used| used.state().reader == reader)
 }
 
-/// The same, or of those that were used up, or are old, the one that was read from longest ago.
+/// The descriptor's stream. If it has none, takes the stream with the oldest last read among those
+/// that were used up or are old.
 fn stream_of(reader: u64, advice: c_int) -> Option<Used<'static>> {
     if let Some(used) = own_stream(reader) {
         return Some(used);
     }
-    // With more sequential readers than streams each would drop what another is about to ask for.
+    // With more sequential readers than streams, each would otherwise drop data that another reads next.
     let now_ns = raw::monotonic_ns();
     let is_over = |state: &State| state.given >= state.end - state.start || now_ns >= state.read_ns + AGE_NS_MAX;
     let over = ALL.iter().filter_map(Stream::try_use).filter(|used| is_over(used.state()));
@@ -231,7 +236,7 @@ impl State {
             self.send(open, early, after + self.window as u64, now_ns);
         }
         if self.end <= offset {
-            return None; // the end of the file, or nothing can be read early
+            return None; // the end of the file, or data that cannot be read early
         }
         match take(open, early, offset, buffers) {
             Some(Ok(bytes)) => {
@@ -241,7 +246,7 @@ impl State {
             Some(error) => Some(error),
             None => {
                 if self.given < (self.end - self.start) / 2 {
-                    // The data was dropped before it was used: a process writes to the file.
+                    // The data was dropped before its use, because a process writes to the file.
                     (self.window, self.skip) = (WINDOW_BYTES_MIN, READS_PAST_MEMORY);
                 }
                 (self.start, self.end, self.given) = (0, 0, 0);
@@ -253,14 +258,14 @@ impl State {
     /// Sends READs up to an offset.
     fn send(&mut self, open: &Open, early: &EarlyRead<'_>, to: u64, now_ns: u64) {
         if self.has_gaps {
-            // What was left out is not asked for any more.
+            // The program will not read skipped data any more.
             let behind = self.next.saturating_sub(2 * STEP_BYTES_MAX as u64);
             open.mount.forget_early(open.file, Some(early.reader), &(0..behind));
             self.has_gaps = false;
         }
         let end = open.mount.read_early(early, self.end, (to - self.end) as usize);
         if end > self.end {
-            // How long the whole window would last at the rate since the last time.
+            // Nanoseconds that the complete window would last at the rate since the last time.
             let lasts_ns = now_ns.saturating_sub(self.sent_ns).saturating_mul(self.window as u64 / (end - self.end).max(1));
             let is_slow = lasts_ns > WINDOW_NS_MAX && self.sent_ns != 0;
             let next = if is_slow { self.window / 4 } else { self.window * 4 };

@@ -1,8 +1,10 @@
-//! Record locks (fcntl) of files of a mount. They hold between all processes of this user on this host.
+//! Record locks (fcntl) of files of a mount. They exclude each other between all processes of this
+//! user on this host.
 //!
-//! POSIX locks belong to a process. They are on a file beside the placeholder (`lock_files`), which is closed when the program
-//! closes any descriptor of the file. That drops all of them, as POSIX requires. The locks of an open description are on the
-//! placeholder itself (`description_locks`).
+//! POSIX locks belong to a process. They are on a file beside the placeholder (`lock_files`), which
+//! is closed when the program closes any descriptor of the file. Closing it drops all of them, as
+//! POSIX requires. The locks of an open description are on the placeholder itself
+//! (`description_locks`).
 
 use crate::byte_range::{Range, granted, retry};
 use crate::description_locks as descriptions;
@@ -16,9 +18,9 @@ use libc::c_int;
 /// fcntl(2) with a record lock.
 ///
 /// # Safety
-/// A lock of the caller, or NULL.
+/// `at` is NULL or a readable and writable `flock`.
 pub(crate) unsafe fn control(file: &Open, command: c_int, at: *mut libc::flock) -> Result<c_int, Out> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `at` is NULL or a `flock` by the caller's promise.
     let lock = unsafe { ffi::take_checked(at) }?.ok_or(Out::Errno(libc::EFAULT))?;
     let range = Range::of(file, &lock)?;
     let of_description = matches!(command, libc::F_OFD_SETLK | libc::F_OFD_SETLKW | libc::F_OFD_GETLK);
@@ -34,7 +36,7 @@ pub(crate) unsafe fn control(file: &Open, command: c_int, at: *mut libc::flock) 
             Some(found) => answer = found,
             None => answer.l_type = libc::F_UNLCK as _,
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: `at` is a `flock` by the caller's promise.
         return unsafe { ffi::put(at, answer) }.map(|()| 0);
     }
     let mode = file.flags & libc::O_ACCMODE;
@@ -49,7 +51,7 @@ pub(crate) unsafe fn control(file: &Open, command: c_int, at: *mut libc::flock) 
     let wait = matches!(command, libc::F_SETLKW | libc::F_OFD_SETLKW);
     let unlocks = range.kind == libc::F_UNLCK;
     if unlocks {
-        // Data stored into mappings under the lock is visible to the next holder, as with a kernel client.
+        // The next holder must see data stored into mappings under the lock, as with a kernel client.
         file.mount.write_back(file.file, 0..u64::MAX)?;
         file.mount.send_written(file.file)?;
     }
@@ -79,18 +81,18 @@ fn set(file: &Open, range: &Range, wait: bool) -> Result<(), Out> {
     }
     raw::record_lock(fd, command, &mut range.as_lock())?;
     if file.mount.has_description_locks(file.file) {
-        // The first lock of a description may have been set at this moment, without seeing this one.
+        // At the same time, a description may have set its first lock without checking this one.
         let _alone = file.mount.record_locks()?;
         if descriptions::conflict_with_process(file, range)?.is_some() {
             let unlock = Range { kind: libc::F_UNLCK, ..*range };
             raw::record_lock(fd, libc::F_SETLK, &mut unlock.as_lock())?;
-            return Err(Out::Errno(libc::ENOLCK)); // the process has lost its former lock there: not EAGAIN
+            return Err(Out::Errno(libc::ENOLCK)); // not EAGAIN: the process has lost its former lock there
         }
     }
     Ok(())
 }
 
-/// As [`set`], on a file with locks of descriptions.
+/// As [`set`], for a file with locks of descriptions.
 fn set_beside_descriptions(file: &Open, fd: c_int, range: &Range, wait: bool) -> Result<(), Out> {
     retry(wait, || {
         let _alone = file.mount.record_locks()?;
@@ -101,7 +103,7 @@ fn set_beside_descriptions(file: &Open, fd: c_int, range: &Range, wait: bool) ->
     })
 }
 
-/// The lock that conflicts with a lock of this process.
+/// A lock that conflicts with a lock of this process.
 fn process_conflict(file: &Open, range: &Range) -> Result<Option<libc::flock>, Out> {
     let mut lock = range.as_lock();
     let fd = lock_file(file)?;

@@ -1,5 +1,5 @@
-//! Reasons why a process can use no mount at all: it has no memory for the tables, or it does not see the runtime directory
-//! that the other processes share.
+//! Reasons why a process can use no mount: it has no memory for the tables, or it does not see the
+//! runtime directory that the other processes share.
 
 use crate::outcome::Errno;
 use crate::raw;
@@ -16,9 +16,10 @@ pub(crate) const VARIABLE: &CStr = c"MILLRACE_RUNTIME_ID";
 pub(crate) enum Refusal {
     /// There is no address space for the tables, or for the memory of a mount.
     AddressSpace,
-    /// Another file system covers the runtime directory, as one of a mount namespace with a /dev/shm of its own.
+    /// Another file system covers the runtime directory, for example in a mount namespace with a
+    /// /dev/shm of its own.
     Covered,
-    /// The process called chroot(2): the mount's path now names another object.
+    /// The process has called chroot(2), after which the mount's path names another object.
     NewRoot,
 }
 
@@ -60,34 +61,37 @@ struct RuntimeDirectory {
     path: CString,
 }
 
-/// Address space that an attach needs: 40 MiB of shared state, and a reserve for the program.
+/// Bytes of address space that an attachment needs: 40 MiB of shared state, and a reserve for the program.
 const ATTACH_BYTES: usize = 48 << 20;
-/// Private memory that an attach needs, and a reserve for the program. Without it a failed allocation of the library ends the
-/// program.
+/// Bytes of private memory that an attachment needs, and a reserve for the program. Without it, a
+/// failed allocation of this library would end the program.
 const ATTACH_OWN_BYTES: usize = 4 << 20;
 
 static FOUND: OnceLock<RuntimeDirectory> = OnceLock::new();
 static REFUSED: OnceLock<Refusal> = OnceLock::new();
 static HAS_NEW_ROOT: AtomicBool = AtomicBool::new(false);
 
-/// From now on no mount can be used.
+/// Refuses all use of mounts from now on.
 pub(crate) fn set(refusal: Refusal) {
     let _ = REFUSED.set(refusal);
 }
 
-/// Reads the variable; `root` is the runtime directory of this process. Returns the device of the runtime directory if another
-/// file system covers it: inherited descriptors of mounts are on that device. Called once, by the constructor.
+/// Reads the variable. `root` is the runtime directory of this process. Returns the device of the
+/// runtime directory if another file system covers it, because inherited descriptors of mounts are
+/// on that device. Called once, by the constructor.
 pub(crate) fn learn(value: &[u8], root: &[u8]) -> Option<u64> {
     let mut parts = value.splitn(3, |byte| *byte == b':');
     let mut number = || std::str::from_utf8(parts.next()?).ok()?.parse::<u64>().ok();
     let (device, inode) = (number()?, number()?);
-    // The user has its own runtime directory, or the program was given another one.
+    // With another path, the user has a runtime directory of its own, or the program was started
+    // with another one.
     let path = parts.next().filter(|path| *path == root)?;
     let _ = FOUND.set(RuntimeDirectory { device, inode, path: CString::new(path).ok()? });
     (of_now() == Some(Refusal::Covered)).then_some(device)
 }
 
-/// The current reason why no mount can be used: the program may have covered the runtime directory since it started.
+/// The current reason why no mount can be used. The program may have covered the runtime directory
+/// since it started.
 pub(crate) fn of_now() -> Option<Refusal> {
     if let Some(found) = FOUND.get().filter(|_| REFUSED.get().is_none()) {
         let seen = raw::stat(&found.path, true);
@@ -99,16 +103,16 @@ pub(crate) fn of_now() -> Option<Refusal> {
     REFUSED.get().copied()
 }
 
-/// Refuses an attach without the address space for it.
+/// Refuses an attachment for which there is not enough address space.
 pub(crate) fn of_attach() -> Option<Refusal> {
     let has_room = |bytes, protection| {
         raw::map_protected(bytes, protection).is_some_and(|room| {
-            // SAFETY: just mapped, and nobody has the address.
+            // SAFETY: exactly the mapping that was just made, whose address no other code has.
             unsafe { raw::unmap(room, bytes) };
             true
         })
     };
-    // RLIMIT_DATA counts what can be written.
+    // RLIMIT_DATA counts only writable memory.
     let enough = has_room(ATTACH_BYTES, libc::PROT_NONE) && has_room(ATTACH_OWN_BYTES, libc::PROT_READ | libc::PROT_WRITE);
     (!enough).then_some(Refusal::AddressSpace)
 }
@@ -123,8 +127,9 @@ pub(crate) fn is_covered() -> bool {
     REFUSED.get() == Some(&Refusal::Covered)
 }
 
-/// Whether the path of a descriptor on the runtime directory's device is that of a placeholder: `…/IDENTITY/p/SLOT.GENERATION`, or
-/// `…/IDENTITY/d/RANDOM/d`. What is above these depends on the mount namespace.
+/// Whether the path of a descriptor on the runtime directory's device is that of a placeholder:
+/// `…/IDENTITY/p/SLOT.GENERATION`, or `…/IDENTITY/d/RANDOM/d`. The part before these depends on the
+/// mount namespace.
 pub(crate) fn is_placeholder(path: &[u8]) -> bool {
     let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
     let mut parts = path.rsplit(|byte| *byte == b'/');

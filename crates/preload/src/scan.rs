@@ -1,4 +1,4 @@
-//! Whole listings: scandir and scandirat, and glob with this library's directory functions.
+//! Complete listings: scandir and scandirat, and glob with this library's directory functions.
 
 use crate::ffi;
 use crate::hook::hooks;
@@ -8,13 +8,13 @@ use crate::streams::{self, closedir, opendir, readdir};
 use libc::{DIR, c_char, c_int, c_void, dirent};
 
 type Filter = Option<extern "C" fn(*const dirent) -> c_int>;
-/// As qsort(3) takes it.
+/// The program's function that compares entries, as qsort(3) requires it.
 type Order = Option<unsafe extern "C" fn(*const c_void, *const c_void) -> c_int>;
 
-/// scandir over a directory on a mount or on this host.
+/// scandir(3) of a directory on a mount or on this host.
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `path` is NULL or a C string; `list` is NULL or has room for a pointer; the functions take entries.
 unsafe fn scan(
     directory: c_int,
     path: *const c_char,
@@ -22,7 +22,7 @@ unsafe fn scan(
     how: (Filter, Order),
     real: impl FnOnce(c_int, *const c_char) -> c_int,
 ) -> Result<c_int, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `path`, `list` and the functions are so by the caller's promise.
     unsafe {
         if !crate::mounts::any() {
             return Err(Out::Pass);
@@ -31,12 +31,14 @@ unsafe fn scan(
     }
 }
 
-/// The entries one by one in memory of malloc, as the contract says. Ends the stream.
+/// Returns the entries in memory of malloc(3), one allocation each, as scandir(3) documents. Closes
+/// the stream.
 ///
 /// # Safety
-/// A stream of ours, and the pointers of the hook's caller.
+/// `stream` is an open stream of this library; `list` and the functions are as [`scan`] requires.
 unsafe fn collect(stream: *mut DIR, list: *mut *mut *mut dirent, (filter, order): (Filter, Order)) -> Result<c_int, Out> {
-    // SAFETY: as the caller promises.
+    // SAFETY: the stream is open, and the pointers are valid by the caller's promise; malloc's
+    // results are checked for NULL.
     unsafe {
         let mut found: Vec<*mut dirent> = Vec::new();
         let outcome = copies(stream, filter, &mut found);
@@ -50,7 +52,7 @@ unsafe fn collect(stream: *mut DIR, list: *mut *mut *mut dirent, (filter, order)
             return Err(outcome.err().unwrap_or(Out::Errno(libc::ENOMEM)));
         }
         if order.is_some() {
-            // Rust's own sort ends in a panic when a program's order contradicts itself.
+            // Rust's own sort would panic if the program's order contradicts itself.
             libc::qsort(found.as_mut_ptr().cast(), found.len(), size_of::<*mut dirent>(), order);
         }
         for (index, entry) in found.iter().enumerate() {
@@ -62,9 +64,9 @@ unsafe fn collect(stream: *mut DIR, list: *mut *mut *mut dirent, (filter, order)
 }
 
 /// # Safety
-/// A stream of ours.
+/// `stream` is an open stream of this library.
 unsafe fn copies(stream: *mut DIR, filter: Filter, found: &mut Vec<*mut dirent>) -> Result<(), Out> {
-    // SAFETY: as the caller promises.
+    // SAFETY: the stream is open by the caller's promise, and each entry is valid until the next readdir.
     unsafe {
         loop {
             set_errno(0);
@@ -107,7 +109,8 @@ hooks! {
     }
 }
 
-/// The functions of libc's glob, replaceable by its own flag: those above, by libc's names.
+/// `glob_t` of libc, with the directory functions that it uses under a flag of its own. Here they
+/// are this library's.
 #[repr(C)]
 struct Glob {
     paths: usize,
@@ -124,14 +127,15 @@ struct Glob {
 const GLOB_ALTDIRFUNC: c_int = 1 << 9;
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `into` is NULL or a `glob_t`.
 unsafe fn glob_through(flags: c_int, into: *mut c_void, real: impl FnOnce(c_int) -> c_int) -> Result<c_int, Out> {
-    // If a program's own functions call directory functions, they call this library's.
+    // If a program passes its own functions and these call directory functions, they call this library's.
     if !crate::mounts::any() || flags & GLOB_ALTDIRFUNC != 0 || into.is_null() {
         return Err(Out::Pass);
     }
     let glob = into.cast::<Glob>();
-    // SAFETY: a glob_t by the caller's promise; its function fields are unused without the flag, so they are ours to set.
+    // SAFETY: a glob_t by the caller's promise. Without the flag, libc and the program do not use
+    // its function fields.
     unsafe {
         (*glob).close = closedir::hook as *const c_void;
         (*glob).read = readdir::hook as *const c_void;
@@ -144,7 +148,7 @@ unsafe fn glob_through(flags: c_int, into: *mut c_void, real: impl FnOnce(c_int)
 }
 
 hooks! {
-    /// glob(3): libc's function, with this library's directory functions.
+    /// glob(3): libc's function with this library's directory functions.
     fn glob(pattern: *const c_char, flags: c_int, error: *const c_void, into: *mut c_void) -> c_int {
         glob_through(flags, into, |flags| real(pattern, flags, error, into))
     }

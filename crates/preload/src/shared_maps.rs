@@ -1,12 +1,12 @@
-//! MAP_SHARED of files of a mount. The program maps the file in memory that has the bytes (docs/design/016-shared-mappings.md).
-//! This table maps addresses to files, so that msync, the last munmap, exit and exec write stored bytes to the server.
+//! MAP_SHARED of files of a mount. The program maps a file in memory that has the bytes
+//! (docs/design/016-shared-mappings.md). The table in `regions` maps addresses to files, so that
+//! msync, the last munmap, exit and exec write stored bytes to the server.
 
 use crate::hook::hooks;
-use crate::memory::Mapping;
+use crate::mapping::Mapping;
 use crate::messages::warn;
 use crate::open_file::Open;
 use crate::outcome::{Out, kept};
-use crate::private_maps;
 use crate::raw;
 use dnfs::mount::{FileRef, MapRefusal, Mount};
 use libc::{c_int, c_void, off_t, size_t};
@@ -17,18 +17,18 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 mod regions;
 
-pub(crate) use regions::{Copied, after_fork_child};
+pub(crate) use regions::{Copied, after_fork_child, any};
 
 /// Bytes of a page.
 pub(crate) const PAGE_BYTES: usize = 4096;
 
-/// The addresses of a range given as in munmap(2).
+/// The addresses of the pages of a range that is given as in munmap(2).
 pub(crate) fn pages(at: *const c_void, bytes: size_t) -> Range<usize> {
     let start = at as usize;
     start..start.saturating_add(bytes.saturating_add(PAGE_BYTES - 1) & !(PAGE_BYTES - 1))
 }
 
-/// mmap(2) of a file of a mount, MAP_SHARED; `real` maps a descriptor.
+/// mmap(2) of a file of a mount with MAP_SHARED. `real` maps a descriptor.
 pub(crate) fn map(
     file: &Open,
     bytes: size_t,
@@ -67,7 +67,7 @@ pub(crate) fn map(
     let made = memory.as_ref().ok().map(|memory| (pages(memory.address(), bytes), offset, access == libc::O_RDWR));
     let is_entered = with(|table| table.end(mount, number, made.clone(), stores));
     if let Some((range, ..)) = made.filter(|_| !is_entered) {
-        // SAFETY: this library has just made the mapping, and the program does not have its address.
+        // SAFETY: exactly the mapping that was just made, whose address the program does not have.
         unsafe { raw::unmap(range.start as *mut u8, range.len()) };
     }
     end_unused();
@@ -107,11 +107,12 @@ pub(crate) fn forget(at: *const c_void, bytes: size_t) {
     }
 }
 
-/// Writes to the server what was stored into files of which this process has no mapping any more, and releases them.
+/// Writes the bytes stored into files that this process no longer maps to the server, and releases
+/// these files.
 fn end_unused() {
     while let Some(unused) = with(|table| table.take_unused()) {
         if unused.stores {
-            let _ = unused.mount.write_back(unused.file, 0..u64::MAX); // munmap(2) reports no error; a refused write is tried again
+            let _ = unused.mount.write_back(unused.file, 0..u64::MAX); // munmap(2) reports no error; a refused write is repeated
         }
         close_pin(unused.pin);
         unused.mount.unmapped(unused.file);
@@ -121,7 +122,8 @@ fn end_unused() {
     }
 }
 
-/// Notes a private mapping, so that mremap(2) can make it longer. If the table is full, an access to its new part gives SIGBUS.
+/// Notes a private mapping, so that mremap(2) can make it longer. If the table is full, an access
+/// to its new part gives SIGBUS.
 pub(crate) fn enter_copied(range: Range<usize>, copied: Copied) {
     if !with(|table| table.enter_copied(range, copied)) {
         close_pin(copied.memory);
@@ -142,7 +144,7 @@ pub(crate) fn note_grown(address: usize, bytes: u64) {
     });
 }
 
-/// Called before the process ends or executes another program.
+/// Writes stored bytes to the server. Called before the process ends or executes another program.
 pub(crate) fn write_all() {
     if !regions::any() {
         return;
@@ -154,19 +156,19 @@ pub(crate) fn write_all() {
     }
 }
 
-/// Registers the same for exit(3), which ends by an internal call of libc.
+/// Registers [`write_all`] for exit(3), which ends the process from inside libc.
 fn write_at_exit() {
     extern "C" fn write() {
         write_all();
     }
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: a function that lives as long as the process.
+        // SAFETY: `write` lives as long as the process.
         let _ = unsafe { libc::atexit(write) };
     });
 }
 
-/// msync(2), after the kernel's.
+/// The part of msync(2) after the kernel's: writes stored bytes to the server, and commits them.
 fn sync(at: *const c_void, bytes: size_t, flags: c_int) -> Result<(), Out> {
     if flags & libc::MS_SYNC == 0 {
         return Ok(()); // the stored bytes survive the end of the process
@@ -194,7 +196,7 @@ fn commit(file: Option<(&'static Mount, FileRef)>) -> Result<(), Out> {
     Ok(done?)
 }
 
-/// Called before memory becomes writable: from then on the file in memory is compared.
+/// Called before memory becomes writable. From then on, the file in memory is compared to find stored bytes.
 fn before_stores(at: *const c_void, bytes: size_t, protection: c_int) -> Result<(), Out> {
     if protection & libc::PROT_WRITE == 0 || !regions::any() {
         return Ok(());
@@ -212,7 +214,7 @@ fn before_stores(at: *const c_void, bytes: size_t, protection: c_int) -> Result<
 }
 
 /// Called after mremap(2) has moved or resized a mapping.
-fn moved(old: *mut c_void, old_bytes: size_t, new: *mut c_void, new_bytes: size_t) {
+pub(crate) fn moved(old: *mut c_void, old_bytes: size_t, new: *mut c_void, new_bytes: size_t) {
     with(|table| table.relocate(&pages(old, old_bytes), pages(new, new_bytes)));
     end_unused();
 }
@@ -236,13 +238,5 @@ hooks! {
     fn mprotect(at: *mut c_void, bytes: size_t, protection: c_int) -> c_int = SYS_mprotect {
         before_stores(at, bytes, protection)?;
         Err(Out::Pass)
-    }
-    /// mremap(2).
-    fn mremap(old: *mut c_void, old_bytes: size_t, new_bytes: size_t, flags: c_int, to: *mut c_void) -> Mapping = SYS_mremap {
-        if !regions::any() { return Err(Out::Pass) }
-        private_maps::before_growth(old, new_bytes)?;
-        let answer = kept(real(old, old_bytes, new_bytes, flags, to))?;
-        moved(old, old_bytes, answer.address(), new_bytes);
-        Ok(answer)
     }
 }

@@ -1,4 +1,4 @@
-//! Converts addresses of sockets of a mount: from the program's path, and back to it.
+//! Converts addresses of sockets of a mount from the program's path, and back to it.
 
 use crate::ffi;
 use crate::mounts;
@@ -13,22 +13,22 @@ use std::os::unix::ffi::OsStrExt;
 
 /// Offset of the path in an address.
 const PATH_AT: usize = std::mem::offset_of!(sockaddr_un, sun_path);
-/// Bytes of the longest path, without a NUL.
+/// Maximum bytes of a path, without its NUL.
 const PATH_BYTES_MAX: usize = size_of::<sockaddr_un>() - PATH_AT - 1;
 
-/// An address of a path.
+/// A Unix address with a path.
 pub(crate) struct Address {
     address: sockaddr_un,
     length: socklen_t,
-    /// Stays open while the path leads through it.
+    /// A directory that stays open while the path leads through it.
     directory: Option<c_int>,
 }
 
 impl Address {
-    /// The address of a path of this host.
+    /// Makes the address of a path of this host.
     ///
     /// # Errors
-    /// ENAMETOOLONG.
+    /// ENAMETOOLONG if the path does not fit.
     pub(crate) fn of(path: &[u8]) -> Result<Self, Out> {
         if path.len() > PATH_BYTES_MAX {
             return Err(Out::Errno(libc::ENAMETOOLONG));
@@ -40,7 +40,8 @@ impl Address {
         Ok(Self { address, length: (PATH_AT + path.len() + 1) as socklen_t, directory: None })
     }
 
-    /// The address of the socket that replaces one of a mount. By a descriptor if the runtime directory's path is too long.
+    /// Makes the address of the socket that replaces one of a mount. Uses a descriptor if the
+    /// runtime directory's path is too long.
     pub(crate) fn of_stand_in(mount: &Mount, name: &str) -> Result<Self, Out> {
         let directory = mount.runtime_dir().as_os_str().as_bytes();
         if let Ok(short) = Self::of(&[directory, b"/", name.as_bytes()].concat()) {
@@ -72,9 +73,9 @@ impl Drop for Address {
 /// The path of a program's address. `None` for another family or the abstract namespace.
 ///
 /// # Safety
-/// NULL, or an address of that length.
+/// `address` is NULL, or readable for `length` bytes.
 pub(crate) unsafe fn path_of(address: *const sockaddr, length: socklen_t) -> Option<CString> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `address` is NULL or readable for `length` bytes by the caller's promise.
     let bytes = unsafe { ffi::bytes(address.cast(), (length as usize).min(size_of::<sockaddr_un>())) };
     let family = bytes.first_chunk().map(|family| c_int::from(u16::from_ne_bytes(*family)));
     let path = bytes.get(PATH_AT..).filter(|path| path.first().is_some_and(|first| *first != 0));
@@ -82,7 +83,7 @@ pub(crate) unsafe fn path_of(address: *const sockaddr, length: socklen_t) -> Opt
     CString::new(path.split(|byte| *byte == 0).next().unwrap_or_default()).ok()
 }
 
-/// The path that a program bound, for an address of the kernel.
+/// The path that a program bound, for the path in an address of the kernel.
 fn shown(path: &[u8]) -> Option<Vec<u8>> {
     let name = path.rsplit(|byte| *byte == b'/').next().filter(|name| name.starts_with(SOCKET_PREFIX.as_bytes()))?;
     if !mounts::is_below_root(path) && !path.starts_with(b"/proc/self/fd/") {
@@ -95,32 +96,33 @@ fn shown(path: &[u8]) -> Option<Vec<u8>> {
         .find_map(|mount| raw::readlink(&stand_ins::bound_path_link(mount, name), &mut buffer).ok().map(<[u8]>::to_vec))
 }
 
-/// The address for a program instead of the kernel's. `None` if the kernel's is right.
+/// The program's address, for one of the kernel. `None` if the kernel's is right.
 ///
 /// # Safety
-/// An address of that length.
+/// `address` is readable for `length` bytes.
 unsafe fn program_address(address: *const sockaddr, length: socklen_t) -> Option<Address> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `address` is readable for `length` bytes by the caller's promise.
     let path = unsafe { path_of(address, length) }?;
     Address::of(&shown(path.to_bytes())?).ok()
 }
 
-/// Makes a call that returns the address of a Unix socket, and replaces it by the program's path.
+/// Makes a call that returns an address. If it is that of a Unix socket of a mount, replaces it by
+/// one with the program's path.
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `into` is NULL or writable for `length` bytes; `length` is NULL or a readable and writable length.
 pub(crate) unsafe fn answered<R: Failure + PartialEq>(
     socket: c_int,
     into: *mut sockaddr,
     length: *mut socklen_t,
     call: impl FnOnce(*mut sockaddr, *mut socklen_t) -> R,
 ) -> Result<R, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `into` and `length` are so by the caller's promise; `own` has room for any address.
     unsafe {
         let room = ffi::take(length).filter(|room| c_int::try_from(*room).is_ok());
         let (false, Some(room), true) = (into.is_null(), room, mounts::any()) else { return Err(Out::Pass) };
         if raw::socket_domain(socket) != Ok(libc::AF_UNIX) {
-            return Err(Out::Pass); // no path, and libc's own call can be cancelled while it waits
+            return Err(Out::Pass); // no path; libc's own call can be cancelled while it waits
         }
         let mut own: sockaddr_storage = std::mem::zeroed();
         let mut has = size_of::<sockaddr_storage>() as socklen_t;

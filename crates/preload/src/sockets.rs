@@ -18,16 +18,16 @@ use std::ffi::CStr;
 /// The path of an address that may lead to a mount. [`Out::Pass`] for all others.
 ///
 /// # Safety
-/// NULL, or an address of that length.
+/// `address` is NULL, or readable for `length` bytes.
 unsafe fn path_given(address: *const sockaddr, length: socklen_t) -> Result<std::ffi::CString, Out> {
     if !mounts::any() {
         return Err(Out::Pass);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `address` is NULL or readable for `length` bytes by the caller's promise.
     unsafe { path_of(address, length) }.ok_or(Out::Pass)
 }
 
-/// Creates the node on the server and binds the socket of this host.
+/// Creates the name on the server, and binds the socket of this host.
 fn bind_on_mount(
     socket: c_int,
     mount: &Mount,
@@ -47,18 +47,18 @@ fn bind_on_mount(
         other => other,
     })?;
     let name = stand_ins::socket_name(&object.handle);
-    stand_ins::forget_socket(mount, &name); // left by a node with this handle that another host removed
+    stand_ins::forget_socket(mount, &name); // of a node with this handle that another host removed
     let bound = Address::of_stand_in(mount, &name).and_then(|address| kept(bind(&address)));
     match bound {
         Ok(_) => {
-            let _ = raw::symlink(path, &stand_ins::bound_path_link(mount, &name)); // if it fails, programs see the path in the runtime directory
+            let _ = raw::symlink(path, &stand_ins::bound_path_link(mount, &name)); // if not, programs see the runtime path
         }
         Err(_) => drop(mount.client().remove(&entry.parent, &entry.name)),
     }
     bound
 }
 
-/// The address of the socket of this host for a path of a mount, for a sender.
+/// The address of this host's socket for a path of a mount, for a sender.
 fn reach(mount: &Mount, entry: &Entry) -> Result<Address, Out> {
     let object = entry.object.as_ref().ok_or(Out::Errno(libc::ENOENT))?;
     mount.check_rights(object, libc::W_OK as u32)?;
@@ -71,14 +71,15 @@ fn reach(mount: &Mount, entry: &Entry) -> Result<Address, Out> {
 /// bind(2).
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `address` is NULL, or readable for `length` bytes.
 unsafe fn bind_at(
     socket: c_int,
     address: *const sockaddr,
     length: socklen_t,
     real: impl Fn(*const sockaddr, socklen_t) -> c_int,
 ) -> Result<c_int, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `address` is NULL or readable for `length` bytes by the caller's promise; the path
+    // ends with a NUL.
     unsafe {
         let path = path_given(address, length)?;
         if raw::socket_domain(socket)? != libc::AF_UNIX {
@@ -97,16 +98,17 @@ unsafe fn bind_at(
     }
 }
 
-/// A call that sends to an address.
+/// Makes a call that sends to an address.
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `address` is NULL, or readable for `length` bytes.
 unsafe fn send_at<R: crate::outcome::Failure + PartialEq>(
     address: *const sockaddr,
     length: socklen_t,
     real: impl Fn(*const sockaddr, socklen_t) -> R,
 ) -> Result<R, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `address` is NULL or readable for `length` bytes by the caller's promise; the path
+    // ends with a NUL.
     unsafe {
         let path = path_given(address, length)?;
         let to = |found: Target| match found {
@@ -126,7 +128,7 @@ unsafe fn send_at<R: crate::outcome::Failure + PartialEq>(
             found => to(found)?,
         };
         match kept(real(address_to.as_pointer(), address_to.length())) {
-            // The node was bound on another host, or before this host was restarted.
+            // Another host bound the node, or a program bound it before this host was restarted.
             Err(Out::Errno(libc::ENOENT)) => Err(Out::Errno(libc::ECONNREFUSED)),
             answer => answer,
         }
@@ -136,16 +138,16 @@ unsafe fn send_at<R: crate::outcome::Failure + PartialEq>(
 /// sendmsg(2).
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `message` is NULL, or a message as sendmsg(2) requires.
 unsafe fn send_message(message: *const msghdr, real: impl Fn(*const msghdr) -> ssize_t) -> Result<ssize_t, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `message` is NULL or a valid message by the caller's promise.
     unsafe {
         if !mounts::any() {
             return Err(Out::Pass);
         }
         let given = ffi::take(message).ok_or(Out::Pass)?;
         if given.msg_controllen > 0 {
-            table::note_copies(); // it may have sent descriptors (SCM_RIGHTS)
+            table::note_copies(); // the message may contain descriptors (SCM_RIGHTS)
         }
         send_at(given.msg_name.cast_const().cast(), given.msg_namelen, |address, length| {
             let own = msghdr { msg_name: address.cast_mut().cast(), msg_namelen: length, ..given };
@@ -157,9 +159,9 @@ unsafe fn send_message(message: *const msghdr, real: impl Fn(*const msghdr) -> s
 /// recvmsg(2).
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `message` is NULL, or a message as recvmsg(2) requires.
 unsafe fn receive_message(socket: c_int, message: *mut msghdr, real: impl Fn(*mut msghdr) -> ssize_t) -> Result<ssize_t, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `message` is NULL or a valid message by the caller's promise.
     unsafe {
         let asks = |given: &msghdr| mounts::any() && !given.msg_name.is_null();
         let given = ffi::take(message).filter(asks).ok_or(Out::Pass)?;

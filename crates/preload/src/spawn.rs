@@ -1,5 +1,6 @@
-//! posix_spawn with actions on files of a mount. libc performs the actions in the child by system calls without hooks. So the
-//! parent opens a file when it spawns, onto a number that is reserved for it, and the child's action is a dup2 from there.
+//! posix_spawn(3) with actions on files of a mount. libc performs the actions in the child by
+//! system calls without hooks. So the parent opens a file when it spawns, onto a number that is
+//! reserved for the file, and the child's action is a dup2 from that number.
 
 use crate::attach_lock::AttachLock;
 use crate::directories;
@@ -17,23 +18,23 @@ use crate::table::{self, Found};
 use libc::{c_char, c_int, c_void, mode_t, pid_t, posix_spawn_file_actions_t};
 use std::ffi::{CStr, CString};
 
-/// Reserved numbers are searched from here on, above those that programs use.
+/// The search for numbers to reserve begins here, above the numbers that programs use.
 const NUMBER_MIN: c_int = 200;
 
-/// Where relative paths of a list begin. `None`: in the parent's directory; otherwise in another one, with whether it is on a
-/// mount.
+/// Whether the directory in which relative paths of a list begin is on a mount. `None` if that is
+/// the parent's directory.
 ///
 /// # Safety
-/// The list is in use.
+/// `list` is in use: no other thread changes or destroys it.
 unsafe fn entered(list: *const posix_spawn_file_actions_t) -> Option<bool> {
-    // SAFETY: as the caller promises.
+    // SAFETY: the list is in use by the caller's promise.
     unsafe { of_list(list) }.iter().rev().find_map(|noted| match noted.action {
         Action::Enter { mounted, .. } => Some(mounted),
         Action::Open { .. } => None,
     })
 }
 
-/// Called when a list begins or ends.
+/// Releases the actions and numbers of a list. Called when a list is initialized or destroyed.
 fn forget(list: *const posix_spawn_file_actions_t) {
     for action in take(list) {
         if let Action::Open { number, .. } | Action::Enter { number: Some(number), .. } = action
@@ -44,12 +45,12 @@ fn forget(list: *const posix_spawn_file_actions_t) {
     }
 }
 
-/// Opens the null device, which reserves a number.
+/// Opens the null device. A descriptor of it reserves a number.
 fn null() -> Result<c_int, c_int> {
     raw::open(c"/dev/null", libc::O_RDONLY | libc::O_CLOEXEC, 0)
 }
 
-/// Whether a number is still reserved: a program may have closed it and opened another file.
+/// Whether a number is still reserved. A program may have closed it and opened another file.
 fn is_kept(number: c_int) -> bool {
     raw::fstat(number).is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFCHR && stat.st_rdev == libc::makedev(1, 3))
 }
@@ -61,10 +62,10 @@ fn keep_a_number() -> Result<c_int, c_int> {
     number
 }
 
-/// addopen; returns an errno.
+/// posix_spawn_file_actions_addopen(3). Returns an errno.
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `list` is in use; `path` is NULL or a C string.
 unsafe fn add_open(
     list: *mut posix_spawn_file_actions_t,
     fd: c_int,
@@ -75,16 +76,16 @@ unsafe fn add_open(
     if !crate::mounts::any() {
         return Err(Out::Pass);
     }
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: the list is in use, and `path` is NULL or a C string, by the caller's promise.
     unsafe {
         if crate::ffi::path(path)?.first() != Some(&b'/') {
             match entered(list) {
-                Some(true) => return Ok(libc::EOPNOTSUPP), // the kernel would search the placeholder
+                Some(true) => return Ok(libc::EOPNOTSUPP), // otherwise the kernel would search the placeholder
                 Some(false) => return Err(Out::Pass),
                 None => {}
             }
         }
-        // A name that does not exist now may exist when the child is created: the parent resolves it then.
+        // A name that does not exist now may exist when the parent spawns, and the parent then resolves it.
         if matches!(paths::target_linked(libc::AT_FDCWD, path, true), Ok(Target::Local(_))) {
             return Err(Out::Pass);
         }
@@ -108,15 +109,15 @@ fn kept_for(add: impl FnOnce(c_int) -> c_int) -> Result<c_int, c_int> {
     }
 }
 
-/// addchdir; returns an errno.
+/// posix_spawn_file_actions_addchdir_np(3). Returns an errno.
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `list` is in use; `path` is NULL or a C string.
 unsafe fn add_chdir(list: *mut posix_spawn_file_actions_t, path: *const c_char) -> Result<c_int, Out> {
     if !crate::mounts::any() {
         return Err(Out::Pass);
     }
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: the list is in use, and `path` is NULL or a C string, by the caller's promise.
     unsafe {
         if crate::ffi::path(path)?.first() != Some(&b'/') {
             match entered(list) {
@@ -147,7 +148,7 @@ unsafe fn add_chdir(list: *mut posix_spawn_file_actions_t, path: *const c_char) 
 /// Flags for the open of a directory that a child enters.
 const ENTERED: c_int = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
 
-/// Opens the files and directories of a list onto their numbers. When dropped, reserves the numbers again.
+/// The files and directories of a list, opened onto their numbers. Dropping this reserves the numbers again.
 struct Opened(Vec<c_int>);
 
 impl Opened {
@@ -162,12 +163,12 @@ impl Opened {
             if !is_kept(*number) {
                 return Err(libc::EBADF);
             }
-            // SAFETY: a NUL-terminated path.
+            // SAFETY: the path ends with a NUL.
             let fd =
                 unsafe { open_at(libc::AT_FDCWD, path.as_ptr(), *flags, *mode, |_, path| open::open::real(path, *flags, *mode)) };
             let fd = fd.map_err(|out| if let Out::Errno(errno) = out { errno } else { libc::EIO })?;
             let moved = raw::duplicate_onto(fd, *number);
-            // SAFETY: no pointers; a descriptor of our own.
+            // SAFETY: no pointers are passed, and only this function uses the descriptor.
             unsafe { crate::close::close::hook(fd) };
             moved?;
             opened.0.push(*number);
@@ -186,22 +187,22 @@ impl Drop for Opened {
     }
 }
 
-/// posix_spawn; returns an errno.
+/// posix_spawn(3). Returns an errno.
 ///
 /// # Safety
-/// NULL, or a list in use.
+/// `list` is NULL, or a list in use.
 unsafe fn spawn(list: *const posix_spawn_file_actions_t, real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
     table::note_copies();
     if !crate::mounts::any() {
         return Err(Out::Pass);
     }
-    // SAFETY: the caller's list.
+    // SAFETY: the list is in use by the caller's promise.
     let actions = if list.is_null() { Vec::new() } else { unsafe { of_list(list) } };
     if !actions.iter().any(|noted| matches!(noted.action, Action::Open { .. } | Action::Enter { number: Some(_), .. })) {
         directories::enter_inherited();
         return Err(Out::Pass);
     }
-    // Held until the child has its files: another thread may spawn with the same list.
+    // The lock is held until the child has its files, because another thread may spawn with the same list.
     static SPAWNING: AttachLock = AttachLock::new();
     let _held = match SPAWNING.lock() {
         Ok(held) => held,
@@ -224,13 +225,13 @@ fn answer(failed: Out) -> Result<c_int, Out> {
     }
 }
 
-/// The program to start, if it is stored on a mount. The parent searches for it, so a path that begins in a directory that the
-/// child will enter is not handled.
+/// The program to start, if it is stored on a mount. The parent searches for it, so this does not
+/// handle a path that begins in a directory that the child will enter.
 ///
 /// # Safety
-/// The pointers are those of a caller of posix_spawn, who keeps its contract.
+/// `path` is NULL or a C string; `list` is NULL, or a list in use.
 unsafe fn stored(path: *const c_char, list: *const posix_spawn_file_actions_t, by_name: bool) -> Result<Option<Program>, Out> {
-    // SAFETY: as the caller promises.
+    // SAFETY: `path` and `list` are so by the caller's promise.
     unsafe {
         let name = crate::ffi::path(path)?;
         if by_name && !name.contains(&b'/') {
@@ -243,10 +244,11 @@ unsafe fn stored(path: *const c_char, list: *const posix_spawn_file_actions_t, b
     }
 }
 
-/// Starts a program that was found on a mount.
+/// Starts a program that is stored on a mount.
 ///
 /// # Safety
-/// The pointers are those of a caller of posix_spawn, who keeps its contract.
+/// `actions` is NULL, or a list in use; `arguments` and `environment` are NULL-terminated arrays of
+/// C strings.
 unsafe fn spawn_stored(
     mut program: Program,
     actions: *const posix_spawn_file_actions_t,
@@ -254,7 +256,8 @@ unsafe fn spawn_stored(
     environment: *const *mut c_char,
     real: impl Fn(*const c_char, *const *mut c_char, *const *mut c_char) -> c_int,
 ) -> Result<c_int, Out> {
-    // SAFETY: as the caller promises; path and arguments live until the child has become the program.
+    // SAFETY: the list and the arrays are valid by the caller's promise. The path and the arguments
+    // live until the child has executed the program.
     unsafe {
         let completed = match program.environment(environment.cast()) {
             Err(failed) => return answer(failed),
@@ -309,7 +312,7 @@ hooks! {
     fn posix_spawn_file_actions_addopen(actions: *mut posix_spawn_file_actions_t, fd: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
         add_open(actions, fd, path, flags, mode)
     }
-    /// posix_spawn_file_actions_addchdir_np(3): a directory of a mount is entered by a descriptor.
+    /// posix_spawn_file_actions_addchdir_np(3). The child enters a directory of a mount by its descriptor.
     fn posix_spawn_file_actions_addchdir_np(actions: *mut posix_spawn_file_actions_t, path: *const c_char) -> c_int {
         add_chdir(actions, path)
     }

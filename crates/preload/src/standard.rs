@@ -1,5 +1,6 @@
-//! stdin, stdout and stderr: libc writes to them by system calls without hooks. So while one of the descriptors 0, 1 and 2
-//! leads to a mount, libc's variable of that stream points to a cookie stream of this library.
+//! stdin, stdout and stderr. libc writes to them by system calls without hooks. So while one of the
+//! descriptors 0, 1 and 2 leads to a mount, libc's variable of that stream points to a cookie
+//! stream of this library.
 
 use crate::cookie;
 use crate::table::{self, Found};
@@ -12,7 +13,7 @@ struct Standard {
     name: &'static CStr,
     variable: AtomicUsize,  // address of libc's pointer
     libcs: AtomicPtr<FILE>, // the stream with which libc began
-    ours: AtomicPtr<FILE>,  // the cookie stream, once made
+    ours: AtomicPtr<FILE>,  // the cookie stream; null before its first use
     rights: AtomicI32,      // of libc's stream while the cookie stream replaces it
 }
 
@@ -28,18 +29,18 @@ const fn standard(name: &'static CStr) -> Standard {
 
 static STREAMS: [Standard; 3] = [standard(c"stdin"), standard(c"stdout"), standard(c"stderr")];
 
-/// Checks all three. Called by the constructor, before the program's own.
+/// Checks all three. Called by the constructor, before the program's own constructors.
 pub(crate) fn inherited() {
     for fd in 0..3 {
         rebound(fd);
     }
 }
 
-/// Called when a descriptor was redirected: if it is one of the three, its stream follows.
+/// Called after a descriptor was redirected. If it is one of the three, its stream follows.
 pub(crate) fn rebound(fd: c_int) {
     let Some(stream) = usize::try_from(fd).ok().and_then(|fd| STREAMS.get(fd)) else { return };
     let on_mount = !matches!(table::find(fd), Ok(Found::Elsewhere));
-    // Most programs' streams never lead to a mount: nothing to do.
+    // The streams of most programs never lead to a mount.
     if !on_mount && stream.ours.load(Ordering::Acquire).is_null() {
         return;
     }
@@ -51,7 +52,7 @@ pub(crate) fn rebound(fd: c_int) {
     BUSY.store(false, Ordering::Release);
 }
 
-/// The stream that replaces `stream` since `fd` was redirected: the same one, unless it is one of the three.
+/// The stream that replaces `stream` after `fd` was redirected: the same one, unless it is one of the three.
 pub(crate) fn in_place_of(stream: *mut FILE, fd: c_int) -> *mut FILE {
     let Some(standard) = usize::try_from(fd).ok().and_then(|fd| STREAMS.get(fd)) else { return stream };
     let (libcs, ours) = (standard.libcs.load(Ordering::Relaxed), standard.ours.load(Ordering::Acquire));
@@ -62,7 +63,8 @@ pub(crate) fn in_place_of(stream: *mut FILE, fd: c_int) -> *mut FILE {
     standard.variable().map_or(stream, |variable| unsafe { read(variable) })
 }
 
-/// The stream that replaces one of libc's to which the program kept a pointer; otherwise the stream itself.
+/// The stream that replaces one of libc's to which the program kept a pointer. For all others, the
+/// stream itself.
 pub(crate) fn current(stream: *mut FILE) -> *mut FILE {
     let replaced = |standard: &&Standard| standard.libcs.load(Ordering::Relaxed) == stream;
     match STREAMS.iter().find(replaced).map(|standard| (standard.ours.load(Ordering::Acquire), standard.variable())) {
@@ -72,38 +74,39 @@ pub(crate) fn current(stream: *mut FILE) -> *mut FILE {
     }
 }
 
-/// The stream in libc's variable for one of the three.
+/// The stream in libc's variable for descriptor 0, 1 or 2.
 pub(crate) fn shown(fd: c_int) -> Option<*mut FILE> {
     // SAFETY: libc's variable lives as long as the process.
     STREAMS.get(usize::try_from(fd).ok()?)?.variable().map(|variable| unsafe { read(variable) })
 }
 
-/// Called when the cookie stream of a standard descriptor is closed: libc's own takes its place again.
+/// Called when the cookie stream of a standard descriptor is closed. libc's own stream is then used again.
 fn closed(fd: c_int) {
     let Some(stream) = usize::try_from(fd).ok().and_then(|fd| STREAMS.get(fd)) else { return };
     let ours = stream.ours.swap(std::ptr::null_mut(), Ordering::AcqRel);
     // SAFETY: libc's variable lives as long as the process.
     if let Some(variable) = stream.variable().filter(|variable| unsafe { read(*variable) } == ours) {
-        // SAFETY: the address of libc's variable; what it pointed to is going away.
+        // SAFETY: the address of libc's variable, which lives as long as the process. The stream
+        // that it pointed to is being closed.
         unsafe { variable.write_volatile(stream.libcs.load(Ordering::Relaxed)) };
     }
 }
 
 /// # Safety
-/// The address of a variable of libc that holds a stream.
+/// `variable` is the address of a variable of libc that contains a stream.
 unsafe fn read(variable: *mut *mut FILE) -> *mut FILE {
-    // SAFETY: the caller's promise.
+    // SAFETY: `variable` is valid by the caller's promise.
     unsafe { variable.read_volatile() }
 }
 
 impl Standard {
-    /// libc's variable: the copy in the program, if the program has one.
+    /// Address of libc's variable, or of the program's copy of it, if it has one.
     fn variable(&self) -> Option<*mut *mut FILE> {
         let known = self.variable.load(Ordering::Relaxed);
         if known != 0 {
             return Some(known as *mut *mut FILE);
         }
-        // SAFETY: dlsym with a NUL-terminated name.
+        // SAFETY: the name ends with a NUL.
         let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, self.name.as_ptr()) } as usize;
         self.variable.store(found, Ordering::Relaxed);
         (found != 0).then_some(found as *mut *mut FILE)
@@ -121,20 +124,22 @@ impl Standard {
             let Ok(made) = cookie::stream_on(fd, if fd == 0 { libc::O_RDONLY } else { libc::O_WRONLY }, Some(closed)) else {
                 return;
             };
-            // SAFETY: a stream that was just made.
+            // SAFETY: `stream_on` just made the stream.
             unsafe { cookie::set_narrow(made) };
             self.libcs.store(shown, Ordering::Relaxed);
             self.ours.store(made, Ordering::Release);
         }
         let (libcs, ours) = (self.libcs.load(Ordering::Relaxed), self.ours.load(Ordering::Acquire));
         let wanted = if on_mount { ours } else { libcs };
-        // A stream that the program stored there itself is not changed.
+        // A stream that the program itself stored there does not change.
         if shown == wanted || (shown != libcs && shown != ours) {
             return;
         }
-        // SAFETY: the address of libc's variable; programs do not use a stream in another thread while they rebind it.
+        // SAFETY: the address of libc's variable. Programs do not use a stream in another thread
+        // while they redirect its descriptor.
         unsafe { variable.write_volatile(wanted) };
-        // SAFETY: the stream that libc began with and the one that stands in for it, both open.
+        // SAFETY: the stream with which libc began and the one that replaces it, both open; no
+        // other thread uses them meanwhile.
         unsafe {
             if !on_mount {
                 cookie::enable(libcs, fd, self.rights.load(Ordering::Relaxed));

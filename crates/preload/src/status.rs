@@ -15,8 +15,8 @@ impl From<dnfs::Error> for Out {
     }
 }
 
-/// Reports once, with a hint, that this host's memory is full or a limit of this process too small: a program's own message
-/// does not show that the server is not the cause.
+/// Reports once, with a hint, that this host's memory is full or that a limit of this process is
+/// too small. A program's own message does not show that the server is not the cause.
 fn report_limit(error: &dnfs::Error) {
     static REPORTED: AtomicBool = AtomicBool::new(false);
     let is_limit = matches!(error, dnfs::Error::Segment(_)) && matches!(error.errno(), libc::ENOSPC | libc::EFBIG | libc::ENOMEM);

@@ -1,4 +1,4 @@
-//! Descriptor 2 on a mount: how the library's messages are written there.
+//! Writes the library's messages to descriptor 2 if it leads to a mount.
 
 use crate::data;
 use crate::messages::MOUNT_WRITER;
@@ -13,7 +13,7 @@ pub(crate) fn attach_messages() {
 
 fn write(line: &[u8], may_call: bool) -> bool {
     if !may_call {
-        // Looking it up may need a mount that is not attached yet.
+        // `table::find` may need a mount that is not attached yet, so this checks only the attributes.
         let is_placeholder =
             |found: libc::stat| mounts::is_runtime_device(found.st_dev) && found.st_mode & libc::S_IFMT == libc::S_IFDIR;
         return raw::fstat(2).is_ok_and(is_placeholder);

@@ -16,12 +16,12 @@ unsafe extern "C" {
     fn fflush(stream: *mut FILE) -> c_int;
 }
 
-/// Number of letters after the first that fopen and freopen of glibc read.
+/// Number of letters after the first one that glibc's fopen and freopen read.
 const LETTERS_OF_FOPEN: usize = 6;
 /// The same number for fdopen.
 const LETTERS_OF_FDOPEN: usize = 4;
 
-/// open(2)'s flags for a mode of fopen(3).
+/// Converts a mode of fopen(3) to flags of open(2).
 fn flags_of(mode: &[u8], letters: usize) -> Result<c_int, Out> {
     let (first, rest) = mode.split_first().ok_or(Out::Errno(libc::EINVAL))?;
     let (alone, mut flags) = match first {
@@ -31,7 +31,7 @@ fn flags_of(mode: &[u8], letters: usize) -> Result<c_int, Out> {
         _ => return Err(Out::Errno(libc::EINVAL)),
     };
     let mut access = alone;
-    // A character set (`ccs=`) follows a comma; it is not a flag.
+    // A character set (`ccs=`) follows a comma. It is not a flag.
     for letter in rest.iter().take(letters).take_while(|letter| **letter != b',') {
         match letter {
             b'+' => access = libc::O_RDWR,
@@ -43,28 +43,30 @@ fn flags_of(mode: &[u8], letters: usize) -> Result<c_int, Out> {
     Ok(flags | access)
 }
 
-/// Wide characters use the encoding of the locale (`wide`). Another encoding is refused, as glibc refuses an unknown one.
+/// Refuses a character set. Wide characters use the encoding of the locale (`wide`); glibc also
+/// refuses an encoding that it does not know.
 fn narrow(mode: &[u8]) -> Result<(), Out> {
     if mode.windows(5).any(|five| five == b",ccs=") { Err(Out::Errno(libc::EINVAL)) } else { Ok(()) }
 }
 
-/// Moves the offset of an append-only stream to the end, as glibc does, so that ftell returns it before the first write.
+/// Moves the offset of an append-only stream to the end, as glibc does, so that ftell returns that
+/// offset before the first write.
 fn go_to_the_end(fd: c_int, flags: c_int) -> Result<(), Out> {
     if flags & libc::O_APPEND != 0 && flags & libc::O_ACCMODE == libc::O_WRONLY {
-        // SAFETY: no pointers.
+        // SAFETY: no pointers are passed.
         kept(unsafe { crate::data::lseek::hook(fd, 0, libc::SEEK_END) })?;
     }
     Ok(())
 }
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `path` and `mode` are NULL or C strings.
 unsafe fn open_stream(
     path: *const c_char,
     mode: *const c_char,
     real: impl FnOnce(*const c_char) -> *mut FILE,
 ) -> Result<*mut FILE, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `path` and `mode` are NULL or C strings by the caller's promise.
     unsafe {
         if !crate::mounts::any() {
             return Err(Out::Pass);
@@ -76,13 +78,14 @@ unsafe fn open_stream(
             narrow(mode)?;
             let fd = open_at(libc::AT_FDCWD, path, flags, 0o666, |_, path| open::open::real(path, flags, 0o666))?;
             if raw::fstat(fd).is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFIFO) {
-                return kept(fdopen::real(fd, mode_given)); // the kernel's, whatever it stands for
+                return kept(fdopen::real(fd, mode_given)); // libc's stream suffices for a FIFO of this host
             }
             go_to_the_end(fd, flags).and_then(|()| stream_on(fd, flags, None)).inspect_err(|_| {
                 crate::close::close::hook(fd);
             })
         };
-        // The kernel name of a descriptor leads to its placeholder, which libc's function could open but not read.
+        // The kernel's name for a descriptor leads to its placeholder, which libc's function could
+        // open but not read.
         let text = ffi::path(path)?;
         if (text.starts_with(b"/dev/") || text.starts_with(b"/proc/")) && table::placeholder_at(libc::AT_FDCWD, path).is_some() {
             return opened();
@@ -91,12 +94,13 @@ unsafe fn open_stream(
     }
 }
 
-/// fdopen: the descriptor must allow what the mode requires, and appends from now on if the mode says so.
+/// fdopen(3). The descriptor must allow what the mode requires. If the mode is for appending, the
+/// descriptor appends from now on.
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `mode` is NULL or a C string.
 unsafe fn adopt(fd: c_int, mode: *const c_char) -> Result<*mut FILE, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `mode` is NULL or a C string by the caller's promise.
     unsafe {
         let Found::File(_) = table::find(fd)? else { return Err(Out::Pass) }; // a directory fails at the first read
         let flags = flags_of(ffi::path(mode)?, LETTERS_OF_FDOPEN)?;
@@ -113,13 +117,15 @@ unsafe fn adopt(fd: c_int, mode: *const c_char) -> Result<*mut FILE, Out> {
     }
 }
 
-/// freopen if the stream or the path is on a mount. The stream keeps its address. Of libc's own streams, stdin, stdout and
-/// stderr are replaced in libc's variables (`standard`), and a stream of popen by a new one.
+/// freopen(3) if the stream or the path is on a mount. The stream keeps its address, with two
+/// exceptions: stdin, stdout and stderr of libc are replaced in libc's variables (`standard`), and
+/// a stream of popen is replaced by a new one.
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `path` and `mode` are NULL or C strings; `stream` is NULL or an open stream of libc that no
+/// other thread uses.
 unsafe fn reopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> Result<*mut FILE, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: the strings and the stream are valid by the caller's promise.
     unsafe {
         if !crate::mounts::any() || stream.is_null() {
             return Err(Out::Pass);
@@ -158,14 +164,14 @@ unsafe fn reopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) ->
     }
 }
 
-/// A new description for freopen: of the path or, without one, of the same file with other flags.
+/// Makes a new description for freopen: of the path or, without one, of the same file with other flags.
 ///
 /// # Safety
-/// NULL, or a path as of the hook's caller.
+/// `path` is NULL or a C string.
 unsafe fn fresh_descriptor(path: *const c_char, mode: &[u8], fd: c_int) -> Result<(c_int, c_int), Out> {
     let flags = flags_of(mode, LETTERS_OF_FOPEN)?;
     narrow(mode)?;
-    // SAFETY: the caller's path.
+    // SAFETY: `path` is NULL or a C string by the caller's promise.
     let fresh = unsafe {
         if path.is_null() {
             open::open_again(fd, flags)?
@@ -174,20 +180,20 @@ unsafe fn fresh_descriptor(path: *const c_char, mode: &[u8], fd: c_int) -> Resul
         }
     };
     go_to_the_end(fresh, flags).inspect_err(|_| {
-        // SAFETY: no pointers; a descriptor of our own.
+        // SAFETY: no pointers are passed, and only this function uses the descriptor.
         unsafe { crate::close::close::hook(fresh) };
     })?;
     Ok((fresh, flags))
 }
 
-/// The stream keeps the number of its descriptor, if it has one.
+/// Gives a new description the number of the stream's descriptor, if the stream has one.
 fn move_onto(fd: c_int, fresh: c_int, flags: c_int) -> Result<c_int, Out> {
     if fd < 0 || fresh == fd {
         return Ok(fresh);
     }
-    // SAFETY: no pointers; `fresh` is ours, and `fd` the stream's.
+    // SAFETY: no pointers are passed; this function owns `fresh`, and the stream `fd`.
     let moved = kept(unsafe { descriptors::dup3::hook(fresh, fd, flags & libc::O_CLOEXEC) });
-    // SAFETY: as above.
+    // SAFETY: no pointers are passed; this function owns `fresh`.
     unsafe { crate::close::close::hook(fresh) };
     moved
 }

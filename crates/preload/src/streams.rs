@@ -1,4 +1,4 @@
-//! Directory streams: `DIR` objects of this library, distinguished from libc's by their addresses.
+//! Directory streams: `DIR` objects of this library, which their addresses distinguish from libc's.
 
 use crate::ffi;
 use crate::hook::hooks;
@@ -16,13 +16,14 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 const STREAMS_MAX: usize = 4096;
 
 struct Stream {
-    fd: AtomicI32, // descriptor + 1; 0: this stream is free
-    /// Contents of an open stream, used by the thread that reads it (two threads may not call readdir at once).
+    fd: AtomicI32, // descriptor + 1; 0 if this stream is free
+    /// State of an open stream, for the thread that reads it. POSIX forbids that two threads call
+    /// readdir on one stream at once.
     state: std::cell::UnsafeCell<Option<Reading>>,
 }
 
 struct Reading {
-    items: Option<Vec<DirItem>>, // `None`: not read yet, or rewound
+    items: Option<Vec<DirItem>>, // `None` before the first read and after a rewind
     at: usize,
     entry: dirent,
 }
@@ -41,11 +42,12 @@ fn arena() -> &'static [Stream] {
     if at.is_null() {
         return &[];
     }
-    // SAFETY: STREAMS_MAX streams of zeroed memory: a free descriptor; the state is looked at only while a stream is open.
+    // SAFETY: STREAMS_MAX zeroed streams: a free stream has descriptor 0, and its state is read
+    // only while it is open.
     unsafe { std::slice::from_raw_parts(at, STREAMS_MAX) }
 }
 
-/// This library's stream of a `DIR`; [`Out::Pass`] for libc's.
+/// This library's stream for a `DIR`. [`Out::Pass`] for libc's.
 fn ours(stream: *mut DIR) -> Result<&'static Stream, Out> {
     let offset = (stream as usize).wrapping_sub(ARENA.load(Ordering::Acquire) as usize);
     if offset >= STREAMS_MAX * size_of::<Stream>() {
@@ -59,16 +61,17 @@ impl Stream {
         self.fd.load(Ordering::Acquire) - 1
     }
 
-    /// Contents of the stream.
+    /// State of the stream.
     ///
     /// # Safety
-    /// One thread uses the stream at a time, and keeps no answer of an earlier call.
+    /// One thread at a time uses the stream, and no reference from an earlier call is in use.
     #[expect(clippy::mut_from_ref, reason = "POSIX leaves one stream to one thread at a time")]
     unsafe fn reading(&self) -> Result<&mut Reading, Out> {
         if self.descriptor() < 0 {
             return Err(Out::Errno(libc::EBADF));
         }
-        // SAFETY: one stream is used by one thread at a time by readdir's contract, and the state is set while it is open.
+        // SAFETY: one thread at a time uses a stream by readdir's contract, and `adopt` sets the
+        // state of an open one.
         let state = unsafe { &mut *self.state.get() };
         state.as_mut().ok_or(Out::Errno(libc::EBADF))
     }
@@ -78,13 +81,14 @@ impl Stream {
     }
 }
 
-/// A stream over a descriptor of a directory of a mount.
+/// Makes a stream on a descriptor of a directory of a mount.
 fn adopt(fd: c_int) -> Result<*mut DIR, Out> {
     let free = |stream: &&Stream| stream.fd.compare_exchange(0, fd + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok();
     let stream = arena().iter().find(free).ok_or(Out::Errno(libc::ENFILE))?;
     // SAFETY: struct dirent is plain bytes; zero is valid.
     let entry = unsafe { std::mem::zeroed() };
-    // SAFETY: the stream was free and is ours since the exchange; what lies there is zeroed or taken, never dropped.
+    // SAFETY: since the exchange, only this thread has the stream. Its old state is zeroed or was
+    // taken, so nothing must be dropped.
     unsafe { stream.state.get().write(Some(Reading { items: None, at: 0, entry })) };
     Ok(stream.as_dir())
 }
@@ -117,12 +121,12 @@ pub(crate) fn type_of(kind: Option<FileKind>) -> u8 {
     }
 }
 
-/// The next entry; null at the end.
+/// The next entry. Null at the end.
 ///
 /// # Safety
 /// As [`Stream::reading`].
 unsafe fn next(stream: &Stream) -> Result<*mut dirent, Out> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what `reading` requires.
     let reading = unsafe { stream.reading() }?;
     if reading.items.is_none() {
         reading.items = Some(read_items(stream.descriptor())?);
@@ -147,9 +151,9 @@ unsafe fn next(stream: &Stream) -> Result<*mut dirent, Out> {
 }
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `entry` and `result` are NULL or have room for their types; no other thread uses the stream.
 unsafe fn next_reentrant(stream: *mut DIR, entry: *mut dirent, result: *mut *mut dirent) -> Result<c_int, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: the pointers and the stream are so by the caller's promise.
     unsafe {
         match next(ours(stream)?) {
             Ok(found) => match ffi::take(found) {
@@ -166,28 +170,29 @@ unsafe fn next_reentrant(stream: *mut DIR, entry: *mut dirent, result: *mut *mut
     }
 }
 
-/// A stream on a directory of a mount.
+/// Opens a stream on a directory of a mount.
 ///
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `path` is NULL or a C string.
 pub(crate) unsafe fn open_stream(directory: c_int, path: *const c_char) -> Result<*mut DIR, Out> {
     const FLAGS: c_int = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `path` is NULL or a C string by the caller's promise.
     let fd = unsafe { open::open_at(directory, path, FLAGS, 0, |_, path| open::open::real(path, FLAGS, 0)) }?;
     adopt(fd).inspect_err(|_| {
         let _ = raw::close(fd);
     })
 }
 
-/// Returns a stream of libc, or replaces it by a stream of this library if a link of this host led libc to a placeholder.
+/// The stream of libc, or a stream of this library instead of it if a link of this host led libc to
+/// a placeholder.
 ///
 /// # Safety
-/// A stream that was just opened, or NULL.
+/// `stream` is NULL, or a stream that libc just opened.
 unsafe fn ours_instead(stream: *mut DIR) -> *mut DIR {
     if stream.is_null() || !crate::mounts::any() {
         return stream;
     }
-    // SAFETY: an open stream of libc's, which is closed once.
+    // SAFETY: an open stream of libc, which only this function uses and closes once.
     unsafe {
         let fd = dirfd::real(stream);
         if !matches!(table::find(fd), Ok(Found::Directory(_))) {
@@ -230,7 +235,7 @@ hooks! {
         if fd < 0 {
             return Err(Out::Errno(libc::EBADF));
         }
-        // SAFETY: the stream is open and its user gives it up with this call.
+        // SAFETY: the stream is open, and its user gives it up with this call.
         drop(unsafe { (*stream.state.get()).take() });
         stream.fd.store(0, Ordering::Release);
         raw::close(fd)?;

@@ -1,6 +1,6 @@
-//! syscall(2): a number is handled like libc's function of that name. Programs use numbers if their libc has no name for a
-//! call, or if libc's function does more than the call. A call that a hook would pass to libc's function goes to the kernel
-//! here.
+//! syscall(2): a number is handled like libc's function of that name. Programs use numbers if their
+//! libc has no function for a call, or if libc's function does more than the call. If a hook would
+//! pass a call to libc's function, the call goes to the kernel here.
 
 mod data;
 mod names;
@@ -15,7 +15,7 @@ use libc::c_long;
 
 /// The arguments of a system call.
 type Arguments = [usize; 6];
-/// The result of a call by number. `None` if the number belongs to another call.
+/// The result of a call by number. `None` if this file does not handle the number.
 type Answer = Option<Result<c_long, Out>>;
 
 /// Converts the result of a hook to that of syscall(2).
@@ -24,9 +24,10 @@ fn given<R: TryInto<c_long>>(answer: Result<R, Out>) -> Answer {
 }
 
 /// # Safety
-/// The pointers are those of a caller of syscall(2), who keeps its contract.
+/// The arguments are as the system call of this number requires.
 unsafe fn dispatch(number: c_long, arguments: Arguments) -> Result<c_long, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: the arguments are as the system call requires, by the caller's promise; each function
+    // gets those of its number.
     unsafe {
         let answer = data::by_number(number, arguments).or_else(|| names::by_number(number, arguments));
         #[cfg(target_arch = "x86_64")]

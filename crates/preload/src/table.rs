@@ -1,9 +1,10 @@
 //! The table of descriptors that are files of a mount.
 //!
-//! The kernel's state decides. A file of a mount is an open placeholder in the runtime directory; a directory of a mount is a
-//! removed one, which `directories` knows. The table only caches what the placeholder's name says. An entry is valid as long as
-//! fstat returns the inode for which it was made, so that an unseen close causes no wrong entry. Lookups take no lock and do
-//! not allocate.
+//! The kernel's state decides. A file of a mount is an open placeholder in the runtime directory; a
+//! directory of a mount is a removed directory there, which `directories` knows. The table only
+//! caches what the placeholder's name says. An entry is valid as long as fstat returns the inode
+//! for which it was made, so that a close that this library did not see leaves no wrong entry.
+//! Lookups take no lock and do not allocate.
 
 use crate::credentials;
 use crate::description_flags;
@@ -31,18 +32,18 @@ struct Slot {
     flags: AtomicU32, // access mode, O_DSYNC, O_SYNC, O_DIRECT as given at open
     mount: AtomicU32,
     view: AtomicU32,   // number of the credentials it was opened with
-    cursor: AtomicU32, // which write errors this description has seen
+    cursor: AtomicU32, // position of this description among the file's write errors
     next: AtomicU64,   // where the last read ended
-    run: AtomicU32,    // reads so far that began where the one before them ended
+    run: AtomicU32,    // consecutive reads that began where the one before them ended
     opened: AtomicU32, // incremented with each open of this number
-    advice: AtomicU32, // of posix_fadvise: how it is read
+    advice: AtomicU32, // the program's posix_fadvise
     copies: AtomicU32, // value of COPIES when it was opened
 }
 
 static TABLE: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Number of events by which another process may have got descriptors of this one: fork, start of a program, transfer over a
-/// socket.
+/// Number of events by which another process may have got descriptors of this one: forks, starts of
+/// programs, transfers over sockets.
 static COPIES: AtomicU32 = AtomicU32::new(0);
 
 /// Notes that another process may share the open file descriptions from now on.
@@ -77,7 +78,7 @@ fn slot(fd: c_int) -> Option<&'static Slot> {
     if table.is_null() {
         return None;
     }
-    // SAFETY: the table holds DESCRIPTORS_MAX zeroed slots, is never unmapped, and all fields are atomics.
+    // SAFETY: the table has DESCRIPTORS_MAX zeroed slots and is never unmapped, and all fields are atomics.
     Some(unsafe { &*table.add(fd) })
 }
 
@@ -108,10 +109,11 @@ pub(crate) fn find(fd: c_int) -> Result<Found, Out> {
     }
 }
 
-/// For a process whose system call filter refuses fstat: a descriptor that was a file of a mount may still be one.
+/// The answer for a process whose system call filter refuses fstat. A descriptor that was a file of
+/// a mount may still be one.
 ///
 /// # Errors
-/// EIO, with a line on stderr, for a descriptor that was one.
+/// EIO, with a line on stderr, for a descriptor that was a file of a mount.
 #[cold]
 fn unrecognized(fd: c_int, refused: Errno) -> Result<Found, Out> {
     static REPORTED: AtomicBool = AtomicBool::new(false);
@@ -202,7 +204,7 @@ fn learn(fd: c_int, stat: &libc::stat) -> Result<Found, Out> {
     if !mounts::is_below_root(path) {
         return Ok(Found::Elsewhere);
     }
-    // The placeholder of a file whose volume was replaced has no name any more.
+    // The placeholder of a file whose volume was replaced no longer has a name.
     let placeholder = path.strip_suffix(b" (deleted)").unwrap_or(path);
     let Some((mounted, mount, file)) = of_placeholder(placeholder) else {
         if !path.windows(PLACEHOLDERS.len()).any(|part| part == PLACEHOLDERS) {
@@ -215,7 +217,7 @@ fn learn(fd: c_int, stat: &libc::stat) -> Result<Found, Out> {
         return Err(Out::Errno(libc::EIO));
     };
     let flags = description_flags::for_program(raw::status_flags(fd)?);
-    // SAFETY: open: it was just asked for its flags, and the borrow ends with this line.
+    // SAFETY: `fd` is open, because its flags were just returned; the borrow ends with this statement.
     mount.opened_elsewhere(file, unsafe { BorrowedFd::borrow_raw(fd) });
     let mount = mounted.attach_as(credentials::of_inherited(fd, mount))?;
     insert(fd, stat.st_ino, (mounted, mount), file, flags, mount.error_cursor(file));
@@ -239,9 +241,9 @@ pub(crate) fn of_placeholder(path: &[u8]) -> Option<(&'static Mounted, &'static 
 /// The attributes of a file or directory of a mount to which a name such as /proc/self/fd/N leads.
 ///
 /// # Safety
-/// A path, or NULL.
+/// `path` is NULL or a C string.
 pub(crate) unsafe fn attributes_at(directory: c_int, path: *const c_char) -> Option<(&'static Mounted, Attributes)> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `path` is NULL or a C string by the caller's promise.
     let fd = unsafe { raw::open_from(directory, path, libc::O_PATH | libc::O_CLOEXEC) }.ok()?;
     let opened = raw::fstat(fd).ok().filter(directory_placeholders::may_be);
     let opened = opened.and_then(|stat| directories::of_placeholder(fd, &stat).ok()?);
@@ -249,20 +251,21 @@ pub(crate) unsafe fn attributes_at(directory: c_int, path: *const c_char) -> Opt
     if let Some(opened) = opened {
         return Some((opened.mounted, opened.entry().ok()?.1.object?.attr));
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `path` is NULL or a C string by the caller's promise.
     let (mounted, mount, file) = unsafe { placeholder_at(directory, path) }?;
     Some((mounted, mount.attr(file).ok()?))
 }
 
-/// The file to whose placeholder a path of this host leads, by the kernel's names for descriptors.
+/// The file of a mount to whose placeholder a path of this host leads, through the kernel's names
+/// for descriptors.
 ///
 /// # Safety
-/// A path, or NULL.
+/// `path` is NULL or a C string.
 pub(crate) unsafe fn placeholder_at(
     directory: c_int,
     path: *const c_char,
 ) -> Option<(&'static Mounted, &'static Mount, FileRef)> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `path` is NULL or a C string by the caller's promise.
     let fd = unsafe { raw::open_from(directory, path, libc::O_PATH | libc::O_CLOEXEC) }.ok()?;
     let mut buffer = [0u8; libc::PATH_MAX as usize];
     let found = raw::fd_path(fd, &mut buffer).ok().and_then(of_placeholder);
@@ -303,7 +306,7 @@ pub(crate) struct Noted {
 #[inline]
 pub(crate) fn note_read(fd: c_int, offset: u64, bytes: usize) -> Option<Noted> {
     let slot = slot(fd)?;
-    // Threads that read at the same time may make the count wrong, which costs speed only.
+    // Concurrent reads may make the count wrong, which costs only speed.
     let follows = slot.next.load(Ordering::Relaxed) == offset;
     slot.next.store(offset + bytes as u64, Ordering::Relaxed);
     let run = slot.run.load(Ordering::Relaxed);
@@ -332,7 +335,7 @@ pub(crate) fn advise(fd: c_int, advice: c_int) {
     }
 }
 
-/// Adds flags to those a file was opened with.
+/// Adds flags to those with which a file was opened.
 pub(crate) fn add_flags(fd: c_int, flags: c_int) {
     if let Some(slot) = slot(fd) {
         slot.flags.fetch_or(flags as u32, Ordering::Relaxed);

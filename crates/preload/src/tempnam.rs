@@ -1,4 +1,5 @@
-//! tempnam: libc itself checks whether the directory exists, and silently uses another one if it finds none.
+//! tempnam(3). libc itself would check whether the directory exists, and silently use another one
+//! if it finds none.
 
 use crate::attributes::{lstat, stat};
 use crate::ffi;
@@ -14,29 +15,30 @@ unsafe extern "C" {
 }
 
 const TRIES_MAX: usize = 1000;
-/// Bytes of a prefix that are used, according to the manual.
+/// Maximum bytes of a prefix that are used, according to the manual page.
 const PREFIX_BYTES_MAX: usize = 5;
 
 /// Whether a directory exists, on a mount or on this host.
 fn is_directory(path: &CStr) -> bool {
     let mut found = std::mem::MaybeUninit::<libc::stat>::zeroed();
-    // SAFETY: a NUL-terminated path, and room for the answer.
+    // SAFETY: the path ends with a NUL, and `found` has room for the answer; zeroes are a valid value of it.
     unsafe { stat::hook(path.as_ptr(), found.as_mut_ptr()) == 0 && found.assume_init().st_mode & libc::S_IFMT == libc::S_IFDIR }
 }
 
 fn is_free(path: &CStr) -> bool {
     let mut found = std::mem::MaybeUninit::<libc::stat>::zeroed();
-    // SAFETY: a NUL-terminated path, and room for the answer.
+    // SAFETY: the path ends with a NUL, and `found` has room for the answer.
     unsafe { lstat::hook(path.as_ptr(), found.as_mut_ptr()) != 0 && crate::outcome::errno() == libc::ENOENT }
 }
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `directory` and `prefix` are NULL or C strings.
 unsafe fn name(directory: *const c_char, prefix: *const c_char) -> Result<*mut c_char, Out> {
     if !crate::mounts::any() {
         return Err(Out::Pass);
     }
-    // SAFETY: the pointers are those of the hook's caller; the environment is not changed meanwhile.
+    // SAFETY: `directory` and `prefix` are NULL or C strings by the caller's promise, and no code
+    // changes the environment meanwhile.
     unsafe {
         let by_environment = secure_getenv(c"TMPDIR".as_ptr()).cast_const();
         let candidates = [by_environment, directory].into_iter().filter(|path| !path.is_null()).map(|path| CStr::from_ptr(path));

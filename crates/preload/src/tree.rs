@@ -1,5 +1,5 @@
-//! ftw and nftw over a tree of a mount, as glibc walks one: glibc's functions open directories inside libc, where they would
-//! find empty placeholders.
+//! ftw(3) and nftw(3) over a tree of a mount, as glibc walks one. glibc's functions open
+//! directories inside libc, where they would find empty placeholders.
 
 use crate::attributes::{lstat, stat};
 use crate::ffi;
@@ -27,11 +27,11 @@ const FTW_CHDIR: c_int = 4;
 const FTW_DEPTH: c_int = 8;
 const FTW_ACTIONRETVAL: c_int = 16;
 
-/// Results with FTW_ACTIONRETVAL; any other nonzero result ends the walk.
+/// Results of the program's function with FTW_ACTIONRETVAL. Any other nonzero result ends the walk.
 const FTW_SKIP_SUBTREE: c_int = 2;
 const FTW_SKIP_SIBLINGS: c_int = 3;
 
-/// The kind of an object, with the program's numbers.
+/// The kind of an object, with the numbers that programs see.
 #[derive(Clone, Copy)]
 enum Kind {
     File = 0,
@@ -52,7 +52,7 @@ impl Kind {
         }
     }
 
-    /// ftw knows four kinds only.
+    /// The number for ftw, which has only four kinds.
     fn for_ftw(self) -> c_int {
         match self {
             Self::Link => Self::File as c_int,
@@ -78,11 +78,11 @@ struct Walk {
 fn stat_of(path: &CStr, follow: bool) -> Result<libc::stat, c_int> {
     let mut found = std::mem::MaybeUninit::<libc::stat>::zeroed();
     let call = if follow { stat::hook } else { lstat::hook };
-    // SAFETY: a NUL-terminated path, and room for the answer.
+    // SAFETY: the path ends with a NUL, and `found` has room for the answer.
     if unsafe { call(path.as_ptr(), found.as_mut_ptr()) } != 0 {
         return Err(errno());
     }
-    // SAFETY: filled by the call; zeroes are a valid value anyhow.
+    // SAFETY: the call filled it; zeroes would also be a valid value.
     Ok(unsafe { found.assume_init() })
 }
 
@@ -91,7 +91,7 @@ impl Walk {
         self.flags & flag != 0
     }
 
-    /// The name by which the object can be reached from the current directory.
+    /// A name by which the object can be reached from the current directory.
     fn name(&self) -> CString {
         let from = if self.has(FTW_CHDIR) { self.base } else { 0 };
         let name = self.path.get(from..).filter(|name| !name.is_empty()).unwrap_or(b".");
@@ -102,7 +102,8 @@ impl Walk {
         let path = CString::new(self.path.clone()).unwrap_or_default();
         let mut place = Place { base: self.base as c_int, level: self.level };
         let kind = if self.plain { kind.for_ftw() } else { kind as c_int };
-        // SAFETY: the program's function with what its manual promises; ftw's takes the first three only.
+        // SAFETY: the program's function gets the arguments of nftw(3). A function for ftw takes
+        // only the first three.
         unsafe { (self.visit)(path.as_ptr(), stat, kind, &raw mut place) }
     }
 
@@ -152,7 +153,7 @@ impl Walk {
     }
 
     fn directory(&mut self, stat: &libc::stat) -> Result<c_int, c_int> {
-        // SAFETY: a NUL-terminated path; the stream is closed below, once.
+        // SAFETY: the path ends with a NUL; the stream is closed once below.
         let stream = unsafe { opendir::hook(self.name().as_ptr()) };
         if stream.is_null() {
             return match errno() {
@@ -161,7 +162,7 @@ impl Walk {
             };
         }
         let answer = self.inside(stat, stream);
-        // SAFETY: an open stream, used no more.
+        // SAFETY: the stream is open, and no code uses it afterwards.
         unsafe { closedir::hook(stream) };
         answer
     }
@@ -201,7 +202,7 @@ impl Walk {
     }
 
     fn enter(&self, stream: *mut DIR) -> Result<(), c_int> {
-        // SAFETY: an open stream.
+        // SAFETY: the stream is open.
         if self.has(FTW_CHDIR) && unsafe { fchdir::hook(dirfd::hook(stream)) } != 0 {
             return Err(errno());
         }
@@ -209,16 +210,16 @@ impl Walk {
     }
 }
 
-/// The next name but `.` and `..`.
+/// The next name other than `.` and `..`.
 fn next_name(stream: *mut DIR) -> Result<Option<Vec<u8>>, c_int> {
     loop {
         set_errno(0);
-        // SAFETY: an open stream.
+        // SAFETY: the stream is open.
         let entry = unsafe { readdir::hook(stream) };
         if entry.is_null() {
             return if errno() == 0 { Ok(None) } else { Err(errno()) };
         }
-        // SAFETY: readdir's entry, valid until the next call.
+        // SAFETY: readdir returned the entry, which is valid until the next call.
         let name = unsafe { CStr::from_ptr((&raw const (*entry).d_name).cast()) }.to_bytes();
         if name != b"." && name != b".." {
             return Ok(Some(name.to_vec()));
@@ -227,9 +228,9 @@ fn next_name(stream: *mut DIR) -> Result<Option<Vec<u8>>, c_int> {
 }
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `path` is NULL or a C string; `visit` is a function as [`Visit`].
 unsafe fn walk(path: *const c_char, visit: Option<Visit>, flags: c_int, plain: bool) -> Result<c_int, Out> {
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `path` is NULL or a C string by the caller's promise.
     let bytes = unsafe {
         if !crate::mounts::any() {
             return Err(Out::Pass);
@@ -249,7 +250,7 @@ unsafe fn walk(path: *const c_char, visit: Option<Visit>, flags: c_int, plain: b
     if !walk.has(FTW_CHDIR) {
         return walk.begin().map_err(Out::Errno);
     }
-    // SAFETY: NUL-terminated paths, and a stream that is closed once.
+    // SAFETY: the paths end with a NUL, and the stream is open until it is closed once.
     unsafe {
         let here = kept(opendir::hook(c".".as_ptr()))?;
         let parent = CString::new(&walk.path[..base.saturating_sub(1).max(usize::from(base > 0))]).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The file creation mask: applied here, because the server has no mask.
+//! The file creation mask. This library applies it, because the server has no mask.
 
 use crate::hook::hooks;
 use crate::outcome::Out;
@@ -6,10 +6,10 @@ use crate::raw;
 use libc::mode_t;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The file creation mask, as the program last set it.
+/// The mask as the program last set it.
 static UMASK: AtomicU32 = AtomicU32::new(0o022);
 
-/// Learns the mask. Called once, by the constructor.
+/// Reads the mask. Called once, by the constructor.
 pub(crate) fn learn() {
     let mask = raw::umask(0o077);
     raw::umask(mask);

@@ -1,4 +1,4 @@
-//! Changes of the process' users and groups. Open files keep their former credentials, also over a later exec.
+//! Changes of the process' users and groups. Open files keep their former credentials, over a later exec too.
 
 use crate::credentials;
 use crate::hook::hooks;
@@ -18,12 +18,12 @@ fn mark_all() {
     }
 }
 
-/// Changes credentials by libc's function.
+/// Changes credentials by libc's function. Before that, marks the open files with the former credentials.
 pub(crate) fn change(real: impl FnOnce() -> c_int) -> Result<c_int, Out> {
     if !mounts::any() {
         return Err(Out::Pass);
     }
-    let _ = credentials::current(); // records the former ones
+    let _ = credentials::current(); // stores the former ones
     mark_all();
     let answer = kept(real())?;
     credentials::changed();

@@ -1,9 +1,12 @@
-//! Wide characters on cookie streams, which carry bytes only. glibc's functions that read wide characters from such a stream
-//! end the program, and those that write fail without an error on the stream: `rev` would print nothing into a file of a mount
-//! and exit with 0. Here the characters are converted from and to the stream's bytes, in the encoding of the locale at each
-//! call (glibc's own streams keep the one of their first call). No locale of glibc has an encoding with shift states.
+//! Wide characters on cookie streams, which have only bytes. glibc's functions that read wide
+//! characters from such a stream end the program, and those that write fail without an error on the
+//! stream: `rev` would print nothing to a file of a mount and exit with 0. Here the characters are
+//! converted from and to the stream's bytes, in the encoding of the locale at each call (glibc's
+//! own streams keep the encoding of their first call). No locale of glibc has an encoding with
+//! shift states.
 //!
-//! Orientation: a stream becomes wide as with libc's own, which `fwide` tells; it goes on taking bytes.
+//! Orientation: a stream becomes wide as one of libc's does, and `fwide` returns that. It still
+//! accepts bytes.
 
 use crate::cookie;
 use crate::ffi;
@@ -21,7 +24,7 @@ const WEOF: Wint = Wint::MAX;
 const LINE_END: wchar_t = '\n' as wchar_t;
 /// Bytes of the longest character in any encoding of glibc (MB_LEN_MAX).
 const CHARACTER_BYTES_MAX: usize = 16;
-/// Bytes that are written at a time.
+/// Bytes that are written at once.
 const PIECE_BYTES: usize = 1024;
 
 /// `mbstate_t` of glibc.
@@ -42,27 +45,27 @@ unsafe extern "C" {
     fn open_wmemstream(text: *mut *mut wchar_t, length: *mut size_t) -> *mut FILE;
 }
 
-/// The cookie stream; libc's functions handle all other streams.
+/// The cookie stream for a stream. [`Out::Pass`] for all others, which libc's functions handle.
 ///
 /// # Safety
-/// NULL or an open stream of glibc.
+/// `stream` is NULL or an open stream of glibc.
 unsafe fn ours(stream: *mut FILE) -> Result<*mut FILE, Out> {
     if !crate::mounts::any() || stream.is_null() {
         return Err(Out::Pass);
     }
     let stream = standard::current(stream);
-    // SAFETY: an open stream by the caller's promise, or the one that stands in for it.
+    // SAFETY: an open stream by the caller's promise, or the one that replaces it.
     if unsafe { cookie::is_ours(stream) } { Ok(stream) } else { Err(Out::Pass) }
 }
 
-/// A cookie stream, wide and locked for one call.
+/// A cookie stream that is wide and locked for one call.
 struct Wide(*mut FILE);
 
 impl Wide {
     /// # Safety
-    /// NULL or an open stream of glibc.
+    /// `stream` is NULL or an open stream of glibc.
     unsafe fn of(stream: *mut FILE) -> Result<Self, Out> {
-        // SAFETY: as the caller promises; then an open stream of ours.
+        // SAFETY: NULL or an open stream by the caller's promise; after `ours`, an open cookie stream.
         unsafe {
             let stream = ours(stream)?;
             flockfile(stream);
@@ -71,42 +74,42 @@ impl Wide {
         }
     }
 
-    /// The stream of descriptor 0 or 1.
+    /// The cookie stream of descriptor 0 or 1.
     fn standard(fd: c_int) -> Result<Self, Out> {
-        // SAFETY: libc's variable holds an open stream, or what the program put there as one.
+        // SAFETY: libc's variable contains an open stream, or one that the program stored there.
         unsafe { Self::of(standard::shown(fd).ok_or(Out::Pass)?) }
     }
 
-    /// A character cannot be converted.
+    /// Marks the stream and returns the error, for a character that cannot be converted.
     fn cannot_convert(&self) -> Out {
-        // SAFETY: an open stream.
+        // SAFETY: the stream is open and locked.
         unsafe { file_layout::note_error(self.0) };
         Out::Errno(libc::EILSEQ)
     }
 
-    /// The next character. An error that leaves errno as it was is the end of the file.
+    /// The next character. At the end of the file, returns an error that leaves errno as it was.
     fn get(&self) -> Result<Wint, Out> {
         let (mut state, mut wide, mut taken) = (ShiftState::default(), 0, 0);
         loop {
-            // SAFETY: an open stream, locked.
+            // SAFETY: the stream is open, and this thread has locked it.
             let byte = unsafe { getc_unlocked(self.0) };
             let Ok(byte) = u8::try_from(byte) else {
                 return Err(if taken == 0 { Out::Errno(errno()) } else { self.cannot_convert() });
             };
             taken += 1;
-            // SAFETY: a byte, and places of our own.
+            // SAFETY: mbrtowc reads one byte, and writes to variables of this frame.
             match unsafe { mbrtowc(&raw mut wide, (&raw const byte).cast(), 1, &raw mut state) } {
                 0 | 1 => return Ok(wide as Wint),
-                length if length == usize::MAX - 1 => {} // it goes on
+                length if length == usize::MAX - 1 => {} // the character is not complete
                 _ => return Err(self.cannot_convert()),
             }
         }
     }
 
-    /// Reads a line of fewer than `count` characters into `into`, with a zero after it.
+    /// Reads a line of fewer than `count` characters to `into`, followed by a zero.
     ///
     /// # Safety
-    /// There is place for `count` characters.
+    /// `into` has room for `count` characters.
     unsafe fn get_line(&self, into: *mut wchar_t, count: c_int) -> Result<*mut wchar_t, Out> {
         let most = usize::try_from(count).ok().filter(|count| *count > 0).ok_or(Out::Errno(errno()))? - 1;
         let mut got = 0;
@@ -114,19 +117,19 @@ impl Wide {
             match self.get() {
                 Ok(wide) => {
                     let wide = wide as wchar_t;
-                    // SAFETY: the caller's place.
+                    // SAFETY: `into` has room for this character by the caller's promise.
                     unsafe { ffi::put(into.wrapping_add(got), wide) }?;
                     got += 1;
                     if wide == LINE_END {
                         break;
                     }
                 }
-                // SAFETY: an open stream.
+                // SAFETY: the stream is open.
                 Err(_) if got > 0 && unsafe { feof(self.0) } != 0 => break,
                 Err(out) => return Err(out),
             }
         }
-        // SAFETY: the caller's place.
+        // SAFETY: `into` has room for the zero by the caller's promise.
         unsafe { ffi::put(into.wrapping_add(got), 0) }?;
         Ok(into)
     }
@@ -135,7 +138,7 @@ impl Wide {
     fn put(&self, text: impl Iterator<Item = wchar_t>) -> Result<(), Out> {
         let (mut piece, mut filled) = ([0; PIECE_BYTES], 0);
         let write = |bytes: &[u8]| {
-            // SAFETY: an open stream, and bytes of our own.
+            // SAFETY: the stream is open, and `bytes` is readable for its length.
             let written = unsafe { fwrite(bytes.as_ptr().cast(), 1, bytes.len(), self.0) };
             if written < bytes.len() { Err(Out::Errno(errno())) } else { Ok(()) }
         };
@@ -155,36 +158,38 @@ impl Wide {
         self.put(std::iter::once(wide)).map(|()| wide as Wint)
     }
 
-    /// The characters up to a zero; glibc's answer is 1.
+    /// Writes the characters before a zero. Returns 1, as glibc does.
     ///
     /// # Safety
-    /// A text of wide characters that ends with a zero.
+    /// `text` is a text of wide characters that ends with a zero.
     unsafe fn put_text(&self, text: *const wchar_t) -> Result<c_int, Out> {
-        // SAFETY: each character up to the zero is there.
+        // SAFETY: the text has every character up to the zero, by the caller's promise.
         let at = |index| unsafe { text.wrapping_add(index).read_unaligned() };
         self.put((0..).map(at).take_while(|wide| *wide != 0)).map(|()| 1)
     }
 
-    /// Pushes a character back, to be read again.
+    /// Pushes a character back, so that the next call reads it again.
     fn unget(&self, wide: Wint) -> Result<Wint, Out> {
         if wide == WEOF {
             return Err(Out::Errno(errno()));
         }
         let (bytes, length) = bytes_of(wide as wchar_t);
         for byte in bytes[..length].iter().rev() {
-            // SAFETY: an open stream, locked by this thread.
+            // SAFETY: the stream is open, and this thread has locked it.
             kept(unsafe { ungetc(c_int::from(*byte), self.0) })?;
         }
         Ok(wide)
     }
 
-    /// `list` is C's `va_list` as it is passed: a pointer on both processors we know.
+    /// Prints as vfwprintf(3). `list` is C's `va_list` in the form in which functions get it: a
+    /// pointer on both supported processors.
     ///
     /// # Safety
-    /// Format and list belong together.
+    /// `format` is a text of wide characters, and `list` has its arguments.
     unsafe fn print(&self, format: *const wchar_t, list: *mut c_void) -> Result<c_int, Out> {
         let (mut text, mut length) = (std::ptr::null_mut::<wchar_t>(), 0);
-        // SAFETY: two places that outlive the stream in memory, which is closed here; format and list are the caller's own pair.
+        // SAFETY: `text` and `length` outlive the stream in memory, which is closed here; format
+        // and list belong together by the caller's promise.
         let (printed, failed) = unsafe {
             let memory = open_wmemstream(&raw mut text, &raw mut length);
             if memory.is_null() {
@@ -195,11 +200,11 @@ impl Wide {
         };
         let outcome = match printed {
             Ok(_) if failed => Err(Out::Errno(libc::ENOMEM)),
-            // SAFETY: the text that the stream left, of that length.
+            // SAFETY: the stream left a text of that length.
             Ok(printed) => self.put((0..length).map(|index| unsafe { *text.add(index) })).map(|()| printed),
             Err(out) => Err(out),
         };
-        // SAFETY: of malloc, as open_wmemstream says; used no more.
+        // SAFETY: open_wmemstream allocated the text with malloc, and no code uses it any more.
         unsafe { libc::free(text.cast()) };
         outcome
     }
@@ -207,16 +212,16 @@ impl Wide {
 
 impl Drop for Wide {
     fn drop(&mut self) {
-        // SAFETY: locked by `of`, and open until the call has ended.
+        // SAFETY: `of` has locked the stream, which is open until the call has ended.
         unsafe { funlockfile(self.0) };
     }
 }
 
-/// A character's bytes and their number. A character that the locale's encoding lacks is transliterated, as by glibc's streams:
-/// an "EUR", or a question mark.
+/// The bytes of a character, and their number. A character that the locale's encoding does not have
+/// is transliterated, as by glibc's streams: to "EUR", for example, or a question mark.
 fn bytes_of(wide: wchar_t) -> ([u8; CHARACTER_BYTES_MAX], usize) {
     let (mut bytes, mut state) = ([0; CHARACTER_BYTES_MAX], ShiftState::default());
-    // SAFETY: place for any character, and a state of our own.
+    // SAFETY: `bytes` has room for any character, and `state` lives in this frame.
     let length = unsafe { wcrtomb(bytes.as_mut_ptr().cast(), wide, &raw mut state) };
     if length <= CHARACTER_BYTES_MAX {
         return (bytes, length);
@@ -228,10 +233,11 @@ fn bytes_of(wide: wchar_t) -> ([u8; CHARACTER_BYTES_MAX], usize) {
     (bytes, length)
 }
 
-/// Transliterates a character without bytes of its own, as iconv(1) does with `//TRANSLIT`. Returns the number of bytes; `None`
-/// if it cannot.
+/// Transliterates a character without bytes of its own, as iconv(1) does with `//TRANSLIT`. Returns
+/// the number of bytes, or `None` if that is impossible.
 fn spelled(wide: wchar_t, bytes: &mut [u8; CHARACTER_BYTES_MAX]) -> Option<usize> {
-    // SAFETY: a name that libc keeps while it is copied here; names that end with a zero; places of our own, with their lengths; a converter that was made.
+    // SAFETY: nl_langinfo's name stays valid while it is copied. The names for iconv_open end with
+    // a NUL. iconv gets an open converter, and places of this frame with their lengths.
     unsafe {
         let encoding = std::ffi::CStr::from_ptr(libc::nl_langinfo(libc::CODESET)).to_bytes();
         let to = [encoding, b"//TRANSLIT\0"].concat();
@@ -247,7 +253,7 @@ fn spelled(wide: wchar_t, bytes: &mut [u8; CHARACTER_BYTES_MAX]) -> Option<usize
     }
 }
 
-/// libc ends a program that asks for more characters than it has room for.
+/// [`Out::Pass`] if the program asks for more characters than it has room for. libc then ends the program.
 fn checked(places: size_t, count: c_int) -> Result<(), Out> {
     if usize::try_from(count).is_ok_and(|count| count <= places) { Ok(()) } else { Err(Out::Pass) }
 }
@@ -303,13 +309,13 @@ hooks! {
     fn __vwprintf_chk(flag: c_int, format: *const wchar_t, list: *mut c_void) -> c_int { Wide::standard(1)?.print(format, list) }
 }
 
-/// For the variadic ones on stdout, whose first argument is in another's place.
+/// The function for variadic calls on stdout, in which the argument before the format is not a stream.
 ///
 /// # Safety
-/// As vwprintf(3).
+/// `format` and `list` are as vwprintf(3) requires.
 #[cfg(target_arch = "x86_64")]
 unsafe extern "C" fn print_on_stdout(_place: usize, format: *const wchar_t, list: *mut c_void) -> c_int {
-    // SAFETY: the caller's pair.
+    // SAFETY: `format` and `list` belong together by the caller's promise.
     unsafe { vwprintf::hook(format, list) }
 }
 

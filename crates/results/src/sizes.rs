@@ -49,6 +49,17 @@ pub fn bytes_text(bytes: u64) -> String {
     units.iter().find(|unit| whole(unit)).map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
 }
 
+/// Formats a size exactly for a sentence: `2GiB`, `1000 bytes`.
+#[must_use]
+pub fn size_text(bytes: u64) -> String {
+    let text = bytes_text(bytes);
+    match bytes {
+        _ if text.ends_with('B') => text,
+        1 => "1 byte".to_owned(),
+        _ => format!("{text} bytes"),
+    }
+}
+
 /// Formats a size approximately: `9.3GiB`.
 #[must_use]
 pub fn about_text(bytes: u64) -> String {

@@ -1,4 +1,4 @@
-//! Certificates made when a test needs them: an authority of its own, and what it signs.
+//! Certificates made when a test needs them: the test's own authority, and what it signs.
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose, date_time_ymd};
 
@@ -14,12 +14,12 @@ pub struct Issued {
     pub key: String,
 }
 
-/// When a certificate holds.
+/// The validity of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Valid {
-    /// Now.
+    /// Valid now.
     Now,
-    /// In years that are over.
+    /// Valid only in years that are over.
     Once,
 }
 
@@ -30,10 +30,10 @@ impl Default for Authority {
 }
 
 impl Authority {
-    /// A fresh one.
+    /// Makes a new authority.
     ///
     /// # Panics
-    /// When no key can be made.
+    /// If no key can be made.
     #[must_use]
     pub fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
@@ -44,7 +44,7 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(params, key).expect("a certificate signed by itself"))
     }
 
-    /// Its own certificate, as PEM.
+    /// The authority's own certificate, as PEM.
     #[must_use]
     pub fn certificate(&self) -> String {
         self.0.pem()
@@ -53,7 +53,7 @@ impl Authority {
     /// Signs a certificate for host names and addresses.
     ///
     /// # Panics
-    /// When a name is none.
+    /// If a name is neither a host name nor an address.
     #[must_use]
     pub fn issue(&self, names: &[&str], valid: Valid) -> Issued {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();

@@ -1,8 +1,8 @@
-//! Seeded randomness for tests: the same seed, the same run, on every machine; certificates of a test's own; and how a test says
-//! that it did not run. Never shipped.
+//! Support for tests, never shipped: seeded random numbers (the same seed gives the same run on
+//! every machine), certificates of a test's own authority, and the lines of tests that did not run.
 //!
-//! A sweep prints the seed it failed at; `MILLRACE_SEED=N cargo test …` runs that one alone,
-//! `MILLRACE_SEEDS=N` sets how many a sweep tries.
+//! A sweep prints the seed at which it failed. `MILLRACE_SEED=N cargo test …` runs that seed alone,
+//! and `MILLRACE_SEEDS=N` sets the number of seeds of each sweep.
 #![forbid(unsafe_code)]
 
 pub mod authority;
@@ -15,12 +15,12 @@ pub const SEED_VARIABLE: &str = "MILLRACE_SEED";
 /// Environment variable that sets the number of seeds of each sweep.
 pub const SEED_COUNT_VARIABLE: &str = "MILLRACE_SEEDS";
 
-/// Random numbers (SplitMix64): small, quick, and the whole state is one number that can be printed.
+/// Random numbers (SplitMix64): small and quick, and the complete state is one number that can be printed.
 #[derive(Debug, Clone)]
 pub struct Rng(SplitMix64);
 
 impl Rng {
-    /// Numbers of a seed.
+    /// The random numbers of a seed.
     pub fn new(seed: u64) -> Self {
         Self(SplitMix64::seed_from_u64(seed))
     }
@@ -30,8 +30,8 @@ impl Rng {
         self.0.next_u64()
     }
 
-    /// A number below `count`; 0 when `count` is 0. (The bias of the remainder is below 2^-40 for the
-    /// counts of tests.)
+    /// A number below `count`; 0 if `count` is 0. The bias of the remainder is below 2^-40 for the
+    /// counts of tests.
     pub fn below(&mut self, count: u64) -> u64 {
         if count == 0 { 0 } else { self.bits() % count }
     }
@@ -46,7 +46,7 @@ impl Rng {
         self.below(of) < one
     }
 
-    /// One of the items; `None` of none.
+    /// One of the items. `None` if there are no items.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         items.get(self.index(items.len()))
     }
@@ -61,14 +61,15 @@ impl Rng {
         bytes
     }
 
-    /// A generator of its own, so that one part of a test can draw more without moving the others.
+    /// Makes another generator, so that one part of a test can draw more numbers without changing
+    /// those of the others.
     pub fn fork(&mut self) -> Self {
         Self::new(self.bits())
     }
 }
 
-/// Runs a test for `count` seeds, or for the one of the environment. The seed is printed when the test
-/// panics.
+/// Runs a test for `count` seeds, or for the seed that the environment names. Prints the seed if
+/// the test panics.
 pub fn sweep(count: u64, mut test: impl FnMut(u64, Rng)) {
     for seed in seeds(count) {
         let guard = PrintSeed(seed);
@@ -77,7 +78,7 @@ pub fn sweep(count: u64, mut test: impl FnMut(u64, Rng)) {
     }
 }
 
-/// The same with a sixteenth of the seeds that the environment sets, for tests that write to the disk.
+/// As [`sweep`], with a sixteenth of the seeds that the environment sets, for tests that write to the disk.
 pub fn sweep_slow(count: u64, mut test: impl FnMut(u64, Rng)) {
     let all = seeds(count * 16);
     let few = if all.start() == all.end() { all } else { 1..=(all.end() / 16).max(count) };
@@ -88,7 +89,7 @@ pub fn sweep_slow(count: u64, mut test: impl FnMut(u64, Rng)) {
     }
 }
 
-/// The same with several seeds at a time, for tests that wait more than they compute.
+/// As [`sweep`], with several seeds at a time, for tests that wait more than they compute.
 pub fn sweep_at_once(count: u64, lanes: usize, test: impl Fn(u64, Rng) + Sync) {
     let left = std::sync::Mutex::new(seeds(count));
     let next = || left.lock().ok().and_then(|mut left| left.next());
@@ -116,18 +117,19 @@ fn seeds_by(number: impl Fn(&str) -> Option<u64>, count: u64) -> std::ops::Range
     }
 }
 
-/// Says that a test, or a part of it, did not run because something that can be installed is missing: a counted line here, a
-/// failure under CI, where everything has to be there.
+/// Prints that a test, or a part of it, did not run because something that can be installed is
+/// missing. The line is counted. Under CI, where everything must be installed, the test fails.
 ///
 /// # Panics
-/// Where `CI` is set.
+/// If `CI` is set.
 pub fn skip(reason: &str) {
     println!("SKIP: {reason}");
     assert!(std::env::var_os("CI").is_none(), "a peer is missing in CI: {reason}");
 }
 
-/// Says that a test, or a part of it, did not run because this host cannot do it: rights, a kernel, a file system. Counted like
-/// the others, under CI too: nothing that is installed would change it.
+/// Prints that a test, or a part of it, did not run because of this host: its rights, kernel or
+/// file system. The line is counted like the others, and the test does not fail under CI, because
+/// no installation would help.
 pub fn skip_unsupported(reason: &str) {
     println!("SKIP: this host: {reason}");
 }
@@ -170,7 +172,7 @@ mod tests {
 
     #[test]
     fn sweep_tries_each_seed_once() {
-        // The environment may ask for others: those, each once.
+        // The environment may set other seeds; then each of those is tried once.
         let mut seen = Vec::new();
         sweep(3, |seed, _| seen.push(seed));
         assert_eq!(seen, seeds(3).collect::<Vec<_>>());

@@ -9,7 +9,6 @@ use std::sync::atomic::Ordering;
 
 use host::Unpoisoned;
 
-use crate::acl::Subject;
 use crate::attrs::{apply, check_size};
 use crate::creator::{Creator, Judge};
 use crate::descriptor::{Access, Descriptor};
@@ -17,6 +16,7 @@ use crate::error::Error;
 use crate::make::{NewOwner, check_new_name};
 use crate::node::Node;
 use crate::quiesce::Change;
+use crate::subject::Subject;
 use crate::sys;
 use crate::types::{Attr, CreateHow, Kind, SetAttr, SetTime, Time};
 use crate::volume::{Volume, VolumeInner};

@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use crate::acl::Subject;
 use crate::error::Error;
+use crate::subject::Subject;
 use crate::types::{Owner, SetAttr};
 use crate::wcc::Wcc;
 

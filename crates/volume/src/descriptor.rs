@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::descriptor_cache::{Counted, DescriptorCache};
+use crate::descriptor_budget::{Counted, OpenCount};
 use crate::sys;
 
 /// What a descriptor was opened for.
@@ -26,8 +26,8 @@ pub(crate) struct Descriptor {
 }
 
 impl Descriptor {
-    pub(crate) fn new(fd: OwnedFd, access: Access, cache: &Arc<DescriptorCache>) -> Self {
-        Self { fd, access, direct: DirectDescriptor::default(), counted: Counted::new(cache) }
+    pub(crate) fn new(fd: OwnedFd, access: Access, count: &Arc<OpenCount>) -> Self {
+        Self { fd, access, direct: DirectDescriptor::default(), counted: Counted::new(count) }
     }
 
     /// The file with O_DIRECT, opened at the first use. `None` if the host does not support direct I/O for it.

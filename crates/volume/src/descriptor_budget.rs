@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use host::Unpoisoned;
 
-use crate::descriptor_cache::DescriptorCache;
 use crate::limits::{DESCRIPTORS_MAX, DESCRIPTORS_MIN, DESCRIPTORS_RESERVED, EVICTED_TOGETHER};
 use crate::sys;
 
@@ -20,7 +19,59 @@ pub(crate) struct DescriptorBudget {
     open: AtomicUsize,
     count_max: AtomicUsize,
     volumes: AtomicUsize,
-    caches: Mutex<Vec<Weak<DescriptorCache>>>,
+    caches: Mutex<Vec<Weak<dyn Evict>>>,
+}
+
+/// The open descriptors of one volume, as the budget sees them.
+pub(crate) trait Evict: Send + Sync {
+    /// Number of open descriptors.
+    fn open_count(&self) -> usize;
+
+    /// Closes up to `count` descriptors that are unused and need no flush. Returns how many it closed.
+    fn evict_clean(&self, count: usize) -> usize;
+}
+
+/// The number of open descriptors of one volume.
+pub(crate) struct OpenCount {
+    budget: Arc<DescriptorBudget>,
+    open: AtomicUsize,
+}
+
+impl OpenCount {
+    pub(crate) fn new(budget: &Arc<DescriptorBudget>) -> Arc<Self> {
+        Arc::new(Self { budget: Arc::clone(budget), open: AtomicUsize::new(0) })
+    }
+
+    pub(crate) fn budget(&self) -> &DescriptorBudget {
+        &self.budget
+    }
+
+    pub(crate) fn get(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+}
+
+/// One open descriptor. It counts for its volume and for the process while this exists.
+pub(crate) struct Counted(Arc<OpenCount>);
+
+impl Counted {
+    pub(crate) fn new(count: &Arc<OpenCount>) -> Self {
+        count.open.fetch_add(1, Ordering::Relaxed);
+        count.budget.open.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(count))
+    }
+
+    /// Counts another descriptor of the same file.
+    pub(crate) fn another(&self) -> Self {
+        Self::new(&self.0)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+        self.0.budget.open.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// What a volume must do before it opens another descriptor.
@@ -46,24 +97,17 @@ impl DescriptorBudget {
         budget
     }
 
-    pub(crate) fn add(&self, cache: &Arc<DescriptorCache>) {
+    /// Adds the descriptors of a volume.
+    pub(crate) fn add(&self, cache: Weak<dyn Evict>) {
         self.volumes.fetch_add(1, Ordering::Relaxed);
         let mut caches = self.caches.lock().unpoisoned();
         caches.retain(|cache| cache.strong_count() > 0);
-        caches.push(Arc::downgrade(cache));
+        caches.push(cache);
     }
 
     /// Notes that a volume was closed.
     pub(crate) fn removed(&self) {
         self.volumes.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn opened(&self) {
-        self.open.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn closed(&self) {
-        self.open.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// The room for another descriptor of a volume that has `own` descriptors.

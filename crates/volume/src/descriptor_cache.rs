@@ -6,55 +6,30 @@ use std::sync::{Arc, Mutex, TryLockError, Weak};
 
 use host::Unpoisoned;
 
-use crate::descriptor_budget::{DescriptorBudget, Room};
+use crate::descriptor_budget::{DescriptorBudget, Evict, OpenCount, Room};
 use crate::limits::DESCRIPTORS_MIN;
 use crate::node::NodeInner;
 
 /// Which nodes have a descriptor, in the order of the eviction clock.
 pub(crate) struct DescriptorCache {
-    budget: Arc<DescriptorBudget>,
-    open: AtomicUsize,
+    count: Arc<OpenCount>,
     clock: Mutex<VecDeque<Weak<NodeInner>>>,
     /// The length of `clock` at which nodes without a descriptor are removed from it: twice its length after the last removal. So each open
     /// pays for two checks.
     sweep_at: AtomicUsize,
 }
 
-/// One open descriptor. It counts for its volume and for the process while this exists.
-pub(crate) struct Counted(Arc<DescriptorCache>);
-
-impl Counted {
-    pub(crate) fn new(cache: &Arc<DescriptorCache>) -> Self {
-        cache.open.fetch_add(1, Ordering::Relaxed);
-        cache.budget.opened();
-        Self(Arc::clone(cache))
-    }
-
-    /// Counts another descriptor of the same file.
-    pub(crate) fn another(&self) -> Self {
-        Self::new(&self.0)
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::Relaxed);
-        self.0.budget.closed();
-    }
-}
-
 impl DescriptorCache {
     pub(crate) fn new(budget: &Arc<DescriptorBudget>) -> Arc<Self> {
-        let (open, clock) = Default::default();
-        let sweep_at = AtomicUsize::new(2 * DESCRIPTORS_MIN);
-        let cache = Arc::new(Self { budget: Arc::clone(budget), open, clock, sweep_at });
-        budget.add(&cache);
+        let (count, sweep_at) = (OpenCount::new(budget), AtomicUsize::new(2 * DESCRIPTORS_MIN));
+        let cache = Arc::new(Self { count, clock: Mutex::default(), sweep_at });
+        budget.add(Arc::downgrade(&cache) as Weak<dyn Evict>);
         cache
     }
 
-    /// Number of open descriptors.
-    pub(crate) fn open_count(&self) -> usize {
-        self.open.load(Ordering::Relaxed)
+    /// Counts the open descriptors.
+    pub(crate) fn count(&self) -> &Arc<OpenCount> {
+        &self.count
     }
 
     /// Notes that the node got a descriptor.
@@ -72,21 +47,32 @@ impl DescriptorCache {
     /// Closes unused descriptors so that another one fits. `Some` if all descriptors of this volume need a flush. The caller then flushes
     /// the returned node and calls this again.
     pub(crate) fn make_room(&self) -> Option<Arc<NodeInner>> {
-        let closed = match self.budget.room(self.open_count()) {
+        let closed = match self.count.budget().room(self.open_count()) {
             Room::Free => return None,
             Room::OwnShareUsed => self.evict_clean(1),
-            Room::Full => self.budget.evict_clean(),
+            Room::Full => self.count.budget().evict_clean(),
         };
         if closed > 0 { None } else { self.oldest_dirty() }
     }
 
     /// As [`Self::make_room`], after the host refused a descriptor although the budget had room.
     pub(crate) fn make_room_now(&self) -> Option<Arc<NodeInner>> {
-        if self.budget.evict_clean() > 0 { None } else { self.oldest_dirty() }
+        if self.count.budget().evict_clean() > 0 { None } else { self.oldest_dirty() }
     }
 
-    /// Closes up to `count` descriptors that are unused and need no flush. Returns how many it closed.
-    pub(crate) fn evict_clean(&self, count: usize) -> usize {
+    /// Of the nodes whose descriptors need a flush, the one that was opened first.
+    fn oldest_dirty(&self) -> Option<Arc<NodeInner>> {
+        let clock = self.clock.lock().unpoisoned();
+        clock.iter().filter_map(Weak::upgrade).find(|node| node.is_dirty() && !node.is_device())
+    }
+}
+
+impl Evict for DescriptorCache {
+    fn open_count(&self) -> usize {
+        self.count.get()
+    }
+
+    fn evict_clean(&self, count: usize) -> usize {
         let mut clock = self.clock.lock().unpoisoned();
         let mut closed = 0;
         // Two passes: the first one clears the marks of use.
@@ -118,17 +104,11 @@ impl DescriptorCache {
         }
         closed
     }
-
-    /// Of the nodes whose descriptors need a flush, the one that was opened first.
-    fn oldest_dirty(&self) -> Option<Arc<NodeInner>> {
-        let clock = self.clock.lock().unpoisoned();
-        clock.iter().filter_map(Weak::upgrade).find(|node| node.is_dirty() && !node.is_device())
-    }
 }
 
 impl Drop for DescriptorCache {
     fn drop(&mut self) {
-        self.budget.removed();
+        self.count.budget().removed();
     }
 }
 
@@ -144,7 +124,7 @@ mod tests {
         let identity = KernelHandle { kind: 1, len: 1, bytes: [number; KERNEL_HANDLE_BYTES_MAX] };
         let node = Arc::new(NodeInner::new(identity, Kind::File, u64::from(number), 0));
         let fd = sys::open_path("/dev/null".as_ref(), libc::O_RDWR, 0).unwrap();
-        *node.descriptor.lock().unpoisoned() = Some(Arc::new(Descriptor::new(fd, Access::ReadWrite, cache)));
+        *node.descriptor.lock().unpoisoned() = Some(Arc::new(Descriptor::new(fd, Access::ReadWrite, cache.count())));
         cache.opened(&node);
         node
     }

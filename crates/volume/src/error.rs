@@ -192,16 +192,32 @@ impl OpenError {
         let refused = |source: &io::Error| source.kind() == io::ErrorKind::PermissionDenied;
         Some(match self {
             Self::Directory { source, .. } if refused(source) => "run as a user who may read it, or as root".to_owned(),
+            Self::Directory { source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
+                "name a directory: files are served with the directory that contains them".to_owned()
+            }
+            Self::NoIdentity { .. } => "serve a directory of ext4, XFS, btrfs or tmpfs".to_owned(),
             Self::StateInside { .. } => "name a directory elsewhere: --state DIR, or state = in the configuration".to_owned(),
             Self::State { path, source } if refused(source) => {
                 format!("make {} writable for this user, or name another: --state DIR, or state = in the configuration", path.display())
             }
+            Self::State { path, source } if matches!(source.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory) => {
+                format!("{} or a part of its path is a file: name a directory: --state DIR, or state = in the configuration", path.display())
+            }
+            Self::State { path, source } if source.kind() == io::ErrorKind::StorageFull => {
+                format!("free space on the file system of {}, or name another directory: --state DIR, or state = in the configuration", path.display())
+            }
+            Self::State { .. } => "name a directory that this user may write: --state DIR, or state = in the configuration".to_owned(),
+            Self::StateFormat { path, .. } => format!(
+                "restore {} from a backup, or use the version of millrace that wrote it; with a new state directory clients must mount again",
+                path.display()
+            ),
+            Self::BatteryLoses => "leave out --loss-layer, or --durability battery".to_owned(),
             Self::Served { .. } | Self::ServedBelow { .. } | Self::ServedAbove { .. } => {
                 "one filer serves a directory tree: stop the other one, or let clients mount a subdirectory of its export (lslocks shows its process)"
                     .to_owned()
             }
             Self::InUse { .. } => "stop that filer first, or serve another directory with another state directory".to_owned(),
-            _ => return None,
+            Self::Directory { .. } => return None,
         })
     }
 }

@@ -29,7 +29,8 @@ impl Volume {
             _ => {
                 self.0.check_name(dir, name)?;
                 let found = self.0.child(dir, &descriptor, name)?;
-                if self.was_covered(dir, name) { Err(Error::CrossDevice) } else { Ok(found) }
+                // The name leads to an object of this volume, so the object is the directory that was covered.
+                if self.0.mount_points.covers(dir.fileid(), name) { Err(Error::CrossDevice) } else { Ok(found) }
             }
         }
     }

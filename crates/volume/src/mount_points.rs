@@ -12,10 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use host::Unpoisoned;
 
-use crate::node::Node;
 use crate::state::replace;
 use crate::sys;
-use crate::volume::Volume;
 
 /// In the state directory of a file system inside a volume: its path below the volume's directory.
 const NOTE: &str = "at";
@@ -69,35 +67,25 @@ pub(crate) struct MountPoints {
     known: RwLock<HashMap<u64, Vec<(MountPoint, AtomicBool)>>>,
 }
 
-impl Volume {
-    /// Notes the path of this volume below the directory of the volume that it is inside of. **Durability**: on disk when it returns.
-    pub fn note_place(&self, below: &Path) -> io::Result<()> {
-        let (dir, below) = (&self.0.state_dir, below.as_os_str().as_bytes());
-        if fs::read(dir.join(NOTE)).is_ok_and(|noted| noted == below) {
-            return Ok(());
-        }
-        replace(&File::open(dir)?, dir, NOTE, below)
-    }
-
-    /// Sets the mount points. From now on [`Volume::lookup`] refuses their names, mounted or not.
-    pub fn set_mount_points(&self, points: &[MountPoint]) {
+impl MountPoints {
+    /// Sets the mount points on the file system with this device number.
+    pub(crate) fn set(&self, points: &[MountPoint], dev: (u32, u32)) {
         let mut by_parent: HashMap<u64, Vec<_>> = HashMap::new();
-        for point in points.iter().filter(|point| point.parent.0 == self.0.root_stat.dev) {
+        for point in points.iter().filter(|point| point.parent.0 == dev) {
             by_parent.entry(point.parent.1).or_default().push((point.clone(), AtomicBool::new(!point.is_mounted)));
         }
-        let mut known = self.0.mount_points.known.write().unpoisoned();
-        self.0.mount_points.any.store(!by_parent.is_empty(), Ordering::Release);
+        let mut known = self.known.write().unpoisoned();
+        self.any.store(!by_parent.is_empty(), Ordering::Release);
         *known = by_parent;
     }
 
-    /// Whether a name that leads to an object of this volume is a mount point, so that the object is the directory that was covered.
-    pub(crate) fn was_covered(&self, dir: &Node, name: &[u8]) -> bool {
-        let points = &self.0.mount_points;
-        if !points.any.load(Ordering::Acquire) {
+    /// Whether the name in the directory with this inode number is a mount point. Logs it once if no file system is mounted there.
+    pub(crate) fn covers(&self, dir: u64, name: &[u8]) -> bool {
+        if !self.any.load(Ordering::Acquire) {
             return false;
         }
-        let known = points.known.read().unpoisoned();
-        let in_dir = known.get(&dir.fileid()).map(Vec::as_slice).unwrap_or_default();
+        let known = self.known.read().unpoisoned();
+        let in_dir = known.get(&dir).map(Vec::as_slice).unwrap_or_default();
         let is_named = |point: &MountPoint| point.dir.file_name().is_some_and(|own| own.as_bytes() == name);
         let Some((point, logged)) = in_dir.iter().find(|(point, _)| is_named(point)) else { return false };
         if !logged.swap(true, Ordering::Relaxed) {
@@ -105,4 +93,14 @@ impl Volume {
         }
         true
     }
+}
+
+/// Notes in the state directory of a file system its path `below` the directory of the volume that it is inside of.
+/// **Durability**: on disk when it returns.
+pub(crate) fn note_place(state_dir: &Path, below: &Path) -> io::Result<()> {
+    let below = below.as_os_str().as_bytes();
+    if fs::read(state_dir.join(NOTE)).is_ok_and(|noted| noted == below) {
+        return Ok(());
+    }
+    replace(&File::open(state_dir)?, state_dir, NOTE, below)
 }

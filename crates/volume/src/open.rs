@@ -56,7 +56,7 @@ impl VolumeInner {
             // Only advice: the data is the same if the store ignores it.
             let _ = sys::read_nothing_ahead(&fd);
         }
-        let descriptor = Arc::new(Descriptor::new(fd, access, &self.descriptors));
+        let descriptor = Arc::new(Descriptor::new(fd, access, self.descriptors.count()));
         *slot = Some(descriptor.clone());
         drop(slot);
         self.descriptors.opened(inner);

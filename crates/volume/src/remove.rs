@@ -5,11 +5,11 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use host::Unpoisoned;
 
-use crate::acl::Subject;
 use crate::creator::Judge;
 use crate::descriptor::Descriptor;
 use crate::error::Error;
 use crate::node::Node;
+use crate::subject::Subject;
 use crate::sys::{self, KernelHandle, RawStat};
 use crate::volume::{Volume, VolumeInner};
 use crate::wcc::Wcc;

@@ -5,13 +5,13 @@ use std::sync::RwLockWriteGuard;
 
 use host::Unpoisoned;
 
-use crate::acl::Subject;
 use crate::creator::Judge;
 use crate::descriptor::Descriptor;
 use crate::error::Error;
 use crate::node::Node;
 use crate::quiesce::Change;
 use crate::remove::check_old_name;
+use crate::subject::Subject;
 use crate::sys::{self, KernelHandle};
 use crate::types::{Attr, Kind};
 use crate::volume::{Volume, VolumeInner};

@@ -1,5 +1,6 @@
 //! The volume: its parts, how it is opened, and what it reports about itself.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,7 @@ use crate::identity::{Identify, Identity};
 use crate::loss::{Loss, LossConfig, LossLock};
 use crate::loss_epoch::LossEpoch;
 use crate::metadata_log::MetadataLog;
-use crate::mount_points::MountPoints;
+use crate::mount_points::{self, MountPoint, MountPoints};
 use crate::mounted::mounted;
 use crate::node::{Node, NodeInner};
 use crate::node_table::NodeTable;
@@ -197,6 +198,16 @@ impl Volume {
         })))
     }
 
+    /// Notes the path of this volume below the directory of the volume that it is inside of. **Durability**: on disk when it returns.
+    pub fn note_place(&self, below: &Path) -> io::Result<()> {
+        mount_points::note_place(&self.0.state_dir, below)
+    }
+
+    /// Sets the mount points. From now on [`Volume::lookup`] refuses their names, mounted or not.
+    pub fn set_mount_points(&self, points: &[MountPoint]) {
+        self.0.mount_points.set(points, self.0.root_stat.dev);
+    }
+
     /// Sets the volume's name in the log. Later calls change nothing.
     pub fn set_name(&self, name: &str) {
         let _ = self.0.name.set(name.to_owned());
@@ -284,7 +295,7 @@ impl Volume {
 
     /// Numbers of nodes in memory and of open descriptors.
     pub fn in_memory(&self) -> (usize, usize) {
-        (self.0.nodes.len(), self.0.descriptors.open_count())
+        (self.0.nodes.len(), self.0.descriptors.count().get())
     }
 }
 

@@ -6,24 +6,17 @@
 //! - One lock covers the reading before, the change and the reading after: the lock of a directory's names, or the lock of another
 //!   object's attributes.
 //! - Some changes do not take this lock: a WRITE, and the changes of an object's own times by LINK, REMOVE and RENAME. They are counted
-//!   ([`Other`]). If one runs meanwhile, `before` is left out.
+//!   ([`WccState::begin_other`]). If one runs meanwhile, `before` is left out.
 //! - Two states of the object must not have the same ctime. Since Linux 6.13 they do not, because each reading makes the next ctime finer
 //!   (`times`). On other hosts the ctime is that of a clock tick (1 to 10 ms, on some file systems a second). There `before` is given only
 //!   if it is the state after the last change through this volume, and that change moved the ctime.
 
-use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use host::Unpoisoned;
 
-use crate::descriptor::Descriptor;
-use crate::error::Error;
-use crate::node::Node;
-use crate::sys::RawStat;
-use crate::types::{Attr, Kind};
-use crate::volume::VolumeInner;
+use crate::types::Attr;
 
 /// Attributes around a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,11 +44,21 @@ struct Left {
 }
 
 /// The number of changes without the lock that have begun. `None` while one runs.
-type Watch = Option<u64>;
+pub(crate) type Watch = Option<u64>;
 
 impl WccState {
+    /// Begins a change without the lock.
+    pub(crate) fn begin_other(&self) {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Ends a change without the lock.
+    pub(crate) fn end_other(&self) {
+        self.ended.fetch_add(1, Ordering::SeqCst);
+    }
+
     /// Called before the attributes are read.
-    fn watch(&self) -> Watch {
+    pub(crate) fn watch(&self) -> Watch {
         // In this order: if the numbers are equal, no change ran when the second one was read.
         let ended = self.ended.load(Ordering::SeqCst);
         let begun = self.begun.load(Ordering::SeqCst);
@@ -63,14 +66,14 @@ impl WccState {
     }
 
     /// Begins a change under the lock. `fine`: no two states have the same ctime. Returns `None` if its `before` is not certain.
-    fn begin(&self, started: Watch, before: &Attr, fine: bool) -> Watch {
+    pub(crate) fn begin(&self, started: Watch, before: &Attr, fine: bool) -> Watch {
         let left = self.left.lock().unpoisoned().take();
         let is_left = |left: Left| Some(left.begun) == started && is_same(&left.attr, before);
         started.filter(|_| fine || left.is_some_and(is_left))
     }
 
     /// Ends the change. The attributes were read after it.
-    fn end(&self, started: Watch, certain: Watch, before: Attr, after: Attr) -> Wcc {
+    pub(crate) fn end(&self, started: Watch, certain: Watch, before: Attr, after: Attr) -> Wcc {
         let begun = self.begun.load(Ordering::SeqCst);
         if started == Some(begun) && before.ctime != after.ctime {
             *self.left.lock().unpoisoned() = Some(Left { attr: after, begun });
@@ -84,89 +87,10 @@ fn is_same(one: &Attr, other: &Attr) -> bool {
     (one.size, one.mtime, one.ctime) == (other.size, other.mtime, other.ctime)
 }
 
-/// A change under the lock.
-pub(crate) struct Around<'n> {
-    node: &'n Node,
-    started: Watch,
-    certain: Watch,
-    pub(crate) before: Attr,
-}
-
-/// A change of an object without its lock. It ends when this is dropped.
-pub(crate) struct Other(Node);
-
-impl Drop for Other {
-    fn drop(&mut self) {
-        self.0.0.wcc_state().ended.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-impl VolumeInner {
-    /// Begins a change of an object whose lock the caller holds. `None` unless the volume is exclusive.
-    pub(crate) fn around<'n>(&self, node: &'n Node, descriptor: &Descriptor) -> Option<Around<'n>> {
-        if !self.options.exclusive {
-            return None;
-        }
-        let state = node.0.wcc_state();
-        let started = state.watch();
-        let before = self.attr_of(node, descriptor).ok()?;
-        let certain = state.begin(started, &before, self.multigrain_times);
-        Some(Around { node, started, certain, before })
-    }
-
-    /// Ends the change. The caller still holds the lock.
-    pub(crate) fn end_around(&self, around: Option<Around<'_>>, descriptor: &Descriptor) -> Option<Wcc> {
-        let Around { node, started, certain, before } = around?;
-        let after = self.attr_of(node, descriptor).ok()?;
-        Some(node.0.wcc_state().end(started, certain, before, after))
-    }
-
-    /// Begins a change without the lock. `None` unless the volume is exclusive.
-    pub(crate) fn other_change(&self, node: &Node) -> Option<Other> {
-        if !self.options.exclusive {
-            return None;
-        }
-        node.0.wcc_state().begun.fetch_add(1, Ordering::SeqCst);
-        Some(Other(node.clone()))
-    }
-
-    /// Begins a change without the lock of an open object, whose node may not be in memory. The caller holds the lock of its directory's names.
-    pub(crate) fn other_change_of(&self, fd: &OwnedFd, stat: &RawStat) -> Option<Other> {
-        if !self.options.exclusive {
-            return None;
-        }
-        self.node_of(fd, stat, None).ok().and_then(|node| self.other_change(&node))
-    }
-
-    /// Begins a change without the lock of an object that loses a name. If it is the last name, no attributes are compared later.
-    pub(crate) fn change_of_victim(&self, fd: &OwnedFd, stat: &RawStat) -> Option<Other> {
-        let stays = Kind::of_mode(stat.mode) != Some(Kind::Directory) && stat.nlink > 1;
-        if stays { self.other_change_of(fd, stat) } else { None }
-    }
-
-    /// Adds a name to a directory in a single step.
-    pub(crate) fn add_name(
-        &self,
-        dir: &Node,
-        at: &Descriptor,
-        add: impl FnOnce() -> io::Result<()>,
-    ) -> Result<Option<Wcc>, Error> {
-        if !self.options.exclusive {
-            let _added = dir.0.names.read();
-            add()?;
-            return Ok(None);
-        }
-        let _alone = dir.0.names.write().unpoisoned();
-        let around = self.around(dir, at);
-        add()?;
-        Ok(self.end_around(around, at))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::Time;
+    use crate::types::{Kind, Time};
 
     fn at(tick: i64, size: u64) -> Attr {
         let (none, time) = (Time { sec: 0, nsec: 0 }, Time { sec: tick, nsec: 0 });

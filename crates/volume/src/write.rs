@@ -15,7 +15,7 @@ use crate::quota::Growth;
 use crate::sys;
 use crate::types::Stability;
 use crate::volume::{Volume, VolumeInner};
-use crate::wcc::Other;
+use crate::wcc_change::Other;
 
 /// A write that is in the page cache and must be made durable by [`flush_deferred`].
 #[must_use]

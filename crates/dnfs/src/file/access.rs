@@ -22,7 +22,7 @@ impl AccessRights {
     /// Execute.
     pub const EXECUTE: Self = Self(1 << 5);
 
-    /// The set with these bits, those of the constants.
+    /// The set with these bits, which are those of the constants.
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits & 0x3f)

@@ -74,7 +74,7 @@ pub struct Attributes {
     pub rdev: DeviceNumbers,
     /// File system of the server, as one number.
     pub fsid: u64,
-    /// Number of the object in it.
+    /// Number of the object in that file system.
     pub fileid: u64,
     /// Last read.
     pub atime: FileTime,

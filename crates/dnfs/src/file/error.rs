@@ -29,7 +29,7 @@ pub enum FsError {
     /// No such device type.
     #[error("no such device type (NFSERR_NODEV)")]
     NoDeviceType,
-    /// Not a directory.
+    /// The object is not a directory.
     #[error("not a directory (NFSERR_NOTDIR)")]
     NotDirectory,
     /// A directory.
@@ -65,13 +65,13 @@ pub enum FsError {
     /// Too many levels of remote.
     #[error("too many levels of remote (NFSERR_REMOTE)")]
     Remote,
-    /// Not a handle of this server.
+    /// The handle is not one of this server.
     #[error("not a file handle of this server (NFSERR_BADHANDLE)")]
     BadHandle,
     /// The guard of a change of attributes was not met.
     #[error("changed meanwhile (NFSERR_NOT_SYNC)")]
     NotSync,
-    /// A listing cannot go on where it was.
+    /// A listing cannot continue at its position.
     #[error("directory changed while it was read (NFSERR_BAD_COOKIE)")]
     BadCookie,
     /// Operation not supported.
@@ -86,13 +86,13 @@ pub enum FsError {
     /// Type not supported.
     #[error("type not supported (NFSERR_BADTYPE)")]
     BadType,
-    /// Not now: try again later.
+    /// The server is busy: try again later.
     #[error("not available yet (NFSERR_JUKEBOX)")]
     Delayed,
     /// More symbolic links in a path than [`crate::limits::SYMLINKS_MAX`].
     #[error("too many symbolic links")]
     SymlinkLoop,
-    /// Writes that were not yet stable were lost by the server: reported once to each open description.
+    /// The server lost writes that were not yet stable. Reported once to each open description.
     #[error("the server lost writes that were not yet stable")]
     WritesLost,
 }

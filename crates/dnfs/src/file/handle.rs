@@ -1,14 +1,15 @@
-//! File handles: opaque to everybody but the server.
+//! File handles. Only the server can interpret them.
 
 use core::fmt;
 
-/// Bytes kept of a file handle: what NFSv4 allows (RFC 8881 3.2, `NFS4_FHSIZE`); NFSv3's limit of 64 is its codec's.
+/// Maximum bytes of a file handle, as in NFSv4 (RFC 8881 3.2, `NFS4_FHSIZE`). The codec of NFSv3 enforces its own limit
+/// of 64.
 pub const FILE_HANDLE_BYTES_MAX: usize = 128;
 
 const _: () = assert!(FILE_HANDLE_BYTES_MAX.is_multiple_of(8) && FILE_HANDLE_BYTES_MAX <= u8::MAX as usize);
 
-/// What a server calls an object: opaque bytes, at most [`FILE_HANDLE_BYTES_MAX`]. Equal handles are one object; one object
-/// may have several handles.
+/// The name that a server has for an object: opaque bytes, at most [`FILE_HANDLE_BYTES_MAX`]. Equal handles name one
+/// object; one object may have several handles.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileHandle {
     length: u8,
@@ -16,7 +17,7 @@ pub struct FileHandle {
 }
 
 impl FileHandle {
-    /// The handle of these bytes; none if there are too many.
+    /// The handle of these bytes. `None` if there are too many.
     #[must_use]
     pub fn new(handle: &[u8]) -> Option<Self> {
         let mut bytes = [0; FILE_HANDLE_BYTES_MAX];

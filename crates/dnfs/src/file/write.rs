@@ -1,11 +1,11 @@
-//! Words for creating and writing files.
+//! Types for creating and writing files.
 
 use super::{Attributes, DeviceNumbers, FileHandle, SetAttributes};
 
-/// What a write promises when it returns; a later value promises more.
+/// What a write guarantees when it returns. A later value guarantees more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stability {
-    /// The server has it; a crash of the server may lose it until a commit.
+    /// The server has the data; a crash of the server may lose it until a commit.
     Unstable,
     /// Data and what is needed to read it are stable: O_DSYNC.
     DataSync,
@@ -13,22 +13,23 @@ pub enum Stability {
     FileSync,
 }
 
-/// Changes when the server may have lost unstable writes.
+/// A value that the server changes if it may have lost unstable writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteVerifier(pub [u8; 8]);
 
-/// Makes an exclusive creation repeatable: chosen by the client, kept by the server with the file.
+/// Makes an exclusive creation repeatable. The client chooses it, and the server keeps it with the
+/// file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreateVerifier(pub [u8; 8]);
 
 /// How a regular file is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateMode {
-    /// Create, or take the file that is there.
+    /// Create the file, or use the existing one.
     Unchecked(SetAttributes),
-    /// Create; [`super::FsError::Exists`] when the name exists.
+    /// Create the file; [`super::FsError::Exists`] if the name exists.
     Guarded(SetAttributes),
-    /// Create; repeated with the same verifier it is the same creation.
+    /// Create the file. A repetition with the same verifier counts as the same creation.
     Exclusive(CreateVerifier),
 }
 
@@ -55,12 +56,12 @@ pub struct SpaceUse {
     pub total_bytes: u64,
     /// Free bytes.
     pub free_bytes: u64,
-    /// Free bytes the caller may use.
+    /// Free bytes that the caller may use.
     pub available_bytes: u64,
-    /// Files it can hold.
+    /// Files that the file system can hold.
     pub total_files: u64,
     /// Files that can still be created.
     pub free_files: u64,
-    /// Files the caller can still create.
+    /// Files that the caller can still create.
     pub available_files: u64,
 }

@@ -17,7 +17,7 @@ use super::keeper_process::Place;
 use super::owner_locks::has_record_locks;
 use super::unused::has_open_files;
 use super::url_roots::file_system_number;
-use crate::client::MountParts;
+use crate::nfs3::client::MountParts;
 use crate::segment::Segment;
 use crate::sys::random::random;
 
@@ -29,9 +29,9 @@ const ANSWER: Duration = Duration::from_secs(1);
 
 /// A keeper's answer: programs use the mount.
 const USED: u8 = 0;
-/// They hold record locks.
+/// A keeper's answer: programs use the mount and hold record locks.
 const HOLDS_LOCKS: u8 = 1;
-/// No program uses it, so none holds a lock. Older keepers give the other answers only.
+/// A keeper's answer: no program uses the mount. Older keepers give only the other two answers.
 const UNUSED: u8 = 2;
 
 /// A mount of the same file system that programs use and that does not share this mount's state.
@@ -43,7 +43,8 @@ pub struct MountedApart {
     pub holds_locks: bool,
 }
 
-/// A keeper's names, one for each address of the server, until dropped.
+/// The names that a keeper has bound, one for each address of the server. Dropping this releases
+/// them.
 #[derive(Debug)]
 pub(super) struct Announcement {
     names: Vec<UnixDatagram>,
@@ -51,7 +52,8 @@ pub(super) struct Announcement {
 }
 
 impl Announcement {
-    /// Announces this user's mount, whose state lies below `runtime_root`. `None` while a keeper that is ending still has the name.
+    /// Announces this user's mount, whose state lies below `runtime_root`. `None` while a keeper that is ending still has the
+    /// name.
     pub(super) fn make(parts: &MountParts, runtime_root: &Path, uid: u32, segment: &Segment) -> Option<Self> {
         let place = place_of(runtime_root)?;
         let bind = |number: u64| {
@@ -141,7 +143,8 @@ pub fn mounted_apart(parts: &MountParts, runtime_root: &Path) -> Vec<MountedApar
     found
 }
 
-/// The users, with the names of their keepers.
+/// The users whose keepers announce this number from another place than `here`, with the names of
+/// the keepers.
 fn apart(sockets: &str, number: u64, here: &str) -> Vec<(u32, String)> {
     let prefix = format!("{PREFIX}/{number:016x}/");
     let names = sockets.lines().filter_map(|line| line.rsplit(' ').next()?.strip_prefix('@'));
@@ -183,7 +186,7 @@ mod tests {
         let (one, two) = (Path::new(directories.0.path()), Path::new(directories.1.path()));
         let (_place, segment) = crate::segment::tests::fresh_segment();
         let stored = segment.parts().unwrap();
-        let mut parts = super::super::attach::parts_of(&stored).unwrap();
+        let mut parts = super::super::stored_parts::parts_of(&stored).unwrap();
         parts.fsid = random();
         let held = Announcement::make(&parts, one, 7, &segment).unwrap();
         let expected = [MountedApart { uid: 7, holds_locks: false }];

@@ -3,63 +3,27 @@
 //!
 //! A request is accepted only if it needs exactly one call: a read of up to rtmax bytes, or a stable write of up to wtmax to a
 //! file of which nothing is retained. Any other request is returned to the caller. The caller then uses the blocking calls of
-//! [`Mount`] while none is in flight, because those wait for locks that writes in flight hold.
+//! [`Mount`] while no request is in flight, because those wait for locks that writes in flight hold.
 
-use std::io::{IoSlice, IoSliceMut};
 use std::time::Instant;
 
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
-use nfs_proto::nfs3::{NfsStatus, Procedure};
 use rustix::fd::BorrowedFd;
 
-use super::async_calls::{Calls, Entry, Found, Held};
 use super::io::note_attributes;
-use super::{FileRef, Mount, handle_of};
+use super::io_request::{Finished, IoRequest, IoWork, Offered};
+use super::{Mount, handle_of};
 use crate::error::Error;
 use crate::file::{FsError, Stability};
 use crate::limits::{ASYNC_DEPTH_MAX, PIPELINE_SOCKET_BYTES};
-use crate::nfs3_types::{handle, refusal, stable_how};
+use crate::nfs3::async_calls::{Calls, Entry, Found, Held, Refused as RefusedByServer};
+use crate::nfs3::types::{handle, stable_how};
+use crate::rpc::calls::Calls as _;
 use crate::rpc::io_slices::total;
 use crate::rpc::lane::Lane;
 use crate::segment::layout::Slot;
 use crate::slot_limiter::{Lease, Owner, Strength};
-
-/// A read or a write.
-#[derive(Debug)]
-pub struct IoRequest<'a> {
-    /// Identifies the request for the caller.
-    pub token: u64,
-    /// The file. Open until the request is done.
-    pub file: FileRef,
-    /// Position in the error sequence of a description that may write, as for [`Mount::read_to_change`].
-    pub cursor: Option<&'a AtomicU32>,
-    /// First byte.
-    pub offset: u64,
-    /// What to do.
-    pub work: IoWork<'a>,
-}
-
-/// What to do with the bytes from an offset on.
-#[derive(Debug)]
-pub enum IoWork<'a> {
-    /// Read them into these, end to end.
-    Read(Vec<IoSliceMut<'a>>),
-    /// Write these, end to end.
-    Write(Vec<IoSlice<'a>>, Stability),
-}
-
-/// Result of offering a request.
-#[derive(Debug)]
-pub enum Offered<'a> {
-    /// It is accepted.
-    Taken,
-    /// It must wait until a request in flight is done.
-    Full(IoRequest<'a>),
-    /// The caller must use the blocking calls for it while nothing is in flight.
-    Alone(IoRequest<'a>),
-}
 
 /// Reads and writes in flight of one thread on one mount. Not for a thread whose signal handlers do I/O.
 #[derive(Debug)]
@@ -78,21 +42,16 @@ struct Side<'m> {
     calls: Calls<'m>,
 }
 
-/// A finished request: its token and the result that the blocking call would have returned; or the request itself, for the
-/// blocking call.
-#[derive(Debug)]
-pub enum Finished<'a> {
-    /// Done.
-    Done(u64, Result<usize, Error>),
-    /// The caller must use the blocking calls for it.
-    Alone(IoRequest<'a>),
-}
-
 impl<'m> AsyncIo<'m> {
     /// Creates the engine for requests on this mount. It is not connected yet.
     #[must_use]
     pub fn new(mount: &'m Mount) -> Self {
-        Self { mount, reads: Side::new(Procedure::Read), writes: Side::new(Procedure::Write), lease: None }
+        Self {
+            mount,
+            reads: Side::new(Calls::reads(ASYNC_DEPTH_MAX)),
+            writes: Side::new(Calls::writes(ASYNC_DEPTH_MAX)),
+            lease: None,
+        }
     }
 
     /// The mount.
@@ -162,7 +121,7 @@ impl<'m> AsyncIo<'m> {
         self.drop_lost_lease();
     }
 
-    /// Takes the replies that have arrived: `readable` says on which of [`Self::sockets`].
+    /// Takes the replies that have arrived. `readable` shows which of [`Self::sockets`] have data.
     pub fn receive(&mut self, readable: [bool; 2], finished: &mut Vec<Finished<'m>>) {
         let service = &self.mount.client.service;
         for (side, readable) in [&mut self.reads, &mut self.writes].into_iter().zip(readable) {
@@ -177,15 +136,15 @@ impl<'m> AsyncIo<'m> {
         self.drop_lost_lease();
     }
 
-    /// After other processes took over the locks of the writes in flight: once these have ended, with or without a reply, the
-    /// caller repeats them.
+    /// Drops the lease if other processes took over its locks, as soon as no write is in flight. The next write takes a new
+    /// lease.
     fn drop_lost_lease(&mut self) {
         if self.writes.calls.in_flight() == 0 && self.lease.as_ref().is_some_and(|lease| !lease.is_held()) {
             self.lease = None;
         }
     }
 
-    /// Called when nothing arrived for 250 ms.
+    /// Called if nothing arrived for 250 ms.
     pub fn silent(&mut self, finished: &mut Vec<Finished<'m>>) {
         let service = &self.mount.client.service;
         for side in [&mut self.reads, &mut self.writes] {
@@ -199,9 +158,8 @@ impl<'m> AsyncIo<'m> {
 }
 
 impl<'m> Side<'m> {
-    fn new(procedure: Procedure) -> Self {
-        let lane = Lane::new(procedure.number(), ASYNC_DEPTH_MAX, PIPELINE_SOCKET_BYTES);
-        Self { lane, calls: Calls::new(procedure, ASYNC_DEPTH_MAX) }
+    fn new(calls: Calls<'m>) -> Self {
+        Self { lane: Lane::new(calls.procedure(), ASYNC_DEPTH_MAX, PIPELINE_SOCKET_BYTES), calls }
     }
 
     /// Accepts a request of `bytes` bytes if it is one call and `hold` returns what it needs.
@@ -242,7 +200,7 @@ impl<'m> Side<'m> {
         }
     }
 
-    /// Called when the retry policy gave up, or the server's RPC layer refused a call: each request gets the error from its own
+    /// Called if the retry policy gave up, or the server's RPC layer refused a call: each request gets the error from its own
     /// blocking call.
     fn given_up(&mut self, outcome: Result<(), Error>, finished: &mut Vec<Finished<'m>>) {
         if outcome.is_err() {
@@ -293,15 +251,14 @@ impl Mount {
         Ok(Held::Write { _guard: guard, size_moment, stable, wanted })
     }
 
-    /// The result of a request for a reply, as in the blocking calls. A request that needs another call is returned to the
-    /// caller.
+    /// Converts a reply to the result that the blocking call would have returned. A request that needs another call is
+    /// returned to the caller.
     fn finish<'m>(&'m self, entry: Entry<'m>) -> Finished<'m> {
         let Entry { request, slot, bytes, begun, moment, permit, held, found, .. } = entry;
         drop(permit);
         let found = match found {
-            // The blocking call waits for the server, or finds that the file is gone.
-            None | Some(Err(NfsStatus::JukeBox | NfsStatus::Stale | NfsStatus::BadHandle)) => return Finished::Alone(request),
-            Some(Err(status)) => return Finished::Done(request.token, Err(refusal(status))),
+            None | Some(Err(RefusedByServer::TryAlone)) => return Finished::Alone(request),
+            Some(Err(RefusedByServer::Error(error))) => return Finished::Done(request.token, Err(error)),
             Some(Ok(found)) => found,
         };
         match (held, found) {

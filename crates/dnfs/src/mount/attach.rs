@@ -7,21 +7,21 @@ use std::sync::Arc;
 use super::fence::FenceClient;
 use super::keeper_process::be_user;
 use super::served::{Served, Waiting, ask, retire_if_replaced};
+use super::stored_parts::{client_of, lock, stored_of};
 use super::{Mount, MountSpec, mount_paths};
 use crate::call_notes::CallNotes;
-use crate::client::{Client, MountParts};
 use crate::credentials::Credentials;
 use crate::error::Error;
-use crate::file::{FILE_HANDLE_BYTES_MAX, FileHandle, FsError};
+use crate::file::FsError;
 use crate::limits::FIND_ROUNDS_MAX;
+use crate::nfs3::client::Client;
 use crate::retention::Retention;
 use crate::segment::runtime_dir::RuntimeDir;
 use crate::segment::runtime_root::{runtime_root, sharing_of};
 use crate::segment::url_notes::UrlRoot;
-use crate::segment::{Segment, SegmentError, StoredParts, local};
+use crate::segment::{Segment, SegmentError, local};
 use crate::slot_limiter::{KeptConnections, SlotLimiter};
 use crate::sys::clock::learn_time_namespace;
-use crate::sys::file_lock::FileLock;
 use crate::sys::internal_fd::InternalFd;
 use crate::sys::local_file::Errno;
 
@@ -37,7 +37,7 @@ impl Mount {
         Self::attach_at(spec, who, |directory| mount_paths::note(directory, spec))
     }
 
-    /// As [`Mount::attach`]; [`Self::list_path`] makes the local path known.
+    /// As [`Mount::attach`], but observers do not see the local path until [`Self::list_path`].
     ///
     /// # Errors
     /// As [`Mount::attach`].
@@ -101,7 +101,8 @@ impl Mount {
             // If the limit cannot be enforced, attaching fails.
             members.join().map_err(local("take one of the 1,020 places for processes, which slots= and writers=one need,"))?;
         }
-        // From here on the calls of all processes are counted. Those that mounted the export are counted for this process only.
+        // From here on, the limit of `slots=` counts the calls of all processes. It counted the calls that mounted the export
+        // for this process only.
         client.pool.keep_by(KeptConnections::new(Arc::clone(&members)));
         client.slot_limiter = options.slot_count.map(|count| SlotLimiter::new(Arc::clone(&members), count));
         let instance = segment.header().instance.load(Relaxed);
@@ -134,8 +135,8 @@ impl Mount {
     }
 }
 
-/// Where a URL leads: as its note says, otherwise as the server says, with the client that mounted it. Ignores the note if
-/// there is a `former` segment, to which it led wrongly. A new segment takes the place of the former one.
+/// Where a URL leads: from its note, otherwise from the answer of the server, with the client that mounted it. Ignores the
+/// note if there is a `former` segment, to which it led wrongly. A new segment takes the place of the former one.
 fn find(spec: &MountSpec, who: &Credentials, former: Option<u64>) -> Result<(UrlRoot, Option<Client>), Error> {
     let root = runtime_root();
     let owner = sharing_of(root.as_os_str().as_bytes())?.owner;
@@ -157,8 +158,8 @@ pub(super) fn make_successor(spec: &MountSpec, who: &Credentials, former: u64) -
     Ok(())
 }
 
-/// Opens the export's directory and becomes a user of the mount. Begins again if the directory is removed meanwhile (`millrace nfs
-/// give-up`).
+/// Opens the export's directory and becomes a user of the mount. Begins again if the directory is removed meanwhile
+/// (`millrace nfs give-up`).
 fn enter(identity: u64) -> Result<(RuntimeDir, InternalFd), SegmentError> {
     let mut tried = 0;
     loop {
@@ -214,20 +215,8 @@ fn attach_or_create(
     }
 }
 
-/// A client of the server that a segment names, with the root of a URL. Sends no call.
-pub(super) fn client_of(segment: &Segment, url_root: &UrlRoot, spec: &MountSpec, who: &Credentials) -> Result<Client, Error> {
-    let Some(of_segment) = segment.parts().and_then(|stored| parts_of(&stored)) else {
-        return Err(SegmentError::Foreign("a segment without a server").into());
-    };
-    let parts = MountParts { root: url_root.root, host: url_root.host, ..of_segment };
-    let mut client = Client::from_parts(parts, &spec.url, who)?;
-    client.service.call_notes = Some(CallNotes::new(segment.memory(), Arc::clone(segment.members())));
-    client.service.share(segment);
-    Ok(client)
-}
-
-/// Makes the segment of a file system that was mounted. `None` if another process was faster. A process that is stopped here holds up no
-/// other, unless it replaces a retired segment.
+/// Creates the segment of a file system that was mounted. `None` if another process was faster. A process that is stopped here
+/// delays no other process, unless it replaces a retired segment.
 fn create(directory: &RuntimeDir, identity: u64, spec: &MountSpec, mounted: &Client) -> Result<Option<Segment>, SegmentError> {
     let is_first = Segment::attach_any(directory, identity)?.is_none();
     let _lock = if is_first { None } else { Some(lock(directory)?) };
@@ -237,54 +226,4 @@ fn create(directory: &RuntimeDir, identity: u64, spec: &MountSpec, mounted: &Cli
     }
     let stored = stored_of(&mounted.offered());
     Segment::create(directory, identity, &stored, spec.url.options.retain_bytes, former.as_ref())
-}
-
-pub(super) fn lock(directory: &RuntimeDir) -> Result<FileLock, SegmentError> {
-    FileLock::wait(&directory.lock_path("create")).map_err(local("take the lock"))
-}
-
-fn stored_of(parts: &MountParts) -> StoredParts {
-    let mut root = [0; FILE_HANDLE_BYTES_MAX];
-    let bytes = parts.root.as_bytes();
-    root[..bytes.len()].copy_from_slice(bytes);
-    StoredParts {
-        server: parts.server,
-        addresses: parts.addresses,
-        root,
-        root_length: bytes.len(),
-        limits: [parts.rtmax, parts.wtmax, parts.dtpref, parts.host, parts.wtpref, 0, 0, 0],
-        limits_wide: [parts.fsid, 0, 0, 0],
-    }
-}
-
-pub(super) fn parts_of(stored: &StoredParts) -> Option<MountParts> {
-    let root = FileHandle::new(stored.root.get(..stored.root_length)?)?;
-    let [rtmax, wtmax, dtpref, host, wtpref, ..] = stored.limits;
-    let [fsid, ..] = stored.limits_wide;
-    Some(MountParts { server: stored.server, addresses: stored.addresses, root, rtmax, wtmax, wtpref, dtpref, fsid, host })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::address::AddressSet;
-
-    #[test]
-    fn parts_come_back_from_the_segment_as_they_went_in() {
-        let root = FileHandle::new(&[3; 28]).unwrap();
-        let server: std::net::SocketAddr = "[::1]:2049".parse().unwrap();
-        let addresses = AddressSet::new([server; 8], ["::1".parse().unwrap(); 8]);
-        let parts = MountParts {
-            server,
-            addresses,
-            root,
-            rtmax: 1 << 20,
-            wtmax: 1 << 19,
-            wtpref: 1 << 17,
-            dtpref: 65536,
-            fsid: 99,
-            host: 1,
-        };
-        assert_eq!(parts_of(&stored_of(&parts)), Some(parts));
-    }
 }

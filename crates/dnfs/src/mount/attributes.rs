@@ -97,7 +97,7 @@ impl Mount {
         }
     }
 
-    /// Asks the server, and stores the reply.
+    /// Asks the server for the attributes, and stores the reply.
     pub(super) fn fetch(&self, file: FileRef, slot: &Slot) -> Result<Attributes, Error> {
         let handle = handle_of(slot)?;
         self.send_unsent(file, slot)?;
@@ -106,7 +106,7 @@ impl Mount {
         slot.attr_apply(file.generation, record_of(&attr), moment);
         self.note_shorter(slot, attr.size)?;
         let size = match slot.size_known() {
-            // A process is setting it: the server's value is the newest, and valid for this caller only.
+            // The size is being set by a process: the server's value is the newest, and valid for this caller only.
             None => attr.size,
             Some(_) if self.shared_use => {
                 let _ = slot.size_fetched(attr.size, size_moment);
@@ -117,7 +117,8 @@ impl Mount {
         Ok(compose(slot, record_of(&attr), size))
     }
 
-    /// Asks the server for the size until no write of this host came in between. Returns the size.
+    /// Asks the server for the size, and again if a write of this host came in between. Returns the
+    /// size.
     pub(super) fn refresh_size(&self, file: FileRef, slot: &Slot) -> u64 {
         for _ in 0..SIZE_ROUNDS_MAX {
             if self.send_unsent(file, slot).is_err() {
@@ -137,8 +138,8 @@ impl Mount {
         slot.size.load(Acquire)
     }
 
-    /// Notes a possible loss if the file is shorter than the known size: the server may have lost writes. The caller returns the new size
-    /// only afterwards, so that no writer appends at the shorter end.
+    /// Notes a possible loss if the file is shorter than the known size: the server may have lost writes. The caller returns the
+    /// new size only afterwards, so that no writer appends at the shorter end.
     fn note_shorter(&self, slot: &Slot, size: u64) -> Result<(), Error> {
         let shorter = slot.size_known().is_none_or(|known| size < known);
         if shorter { self.detect_loss(slot).map(|_| ()) } else { Ok(()) }

@@ -7,10 +7,10 @@ use std::time::Instant;
 use super::attributes::record_of;
 use super::io::{full, number};
 use super::{FileRef, Mount, handle_of};
-use crate::client::Client;
 use crate::error::Error;
 use crate::file::{Attributes, FileHandle, FileKind, FsError, WriteVerifier};
 use crate::limits::SLOTS_MAX;
+use crate::nfs3::client::Client;
 use crate::options::ClosePolicy;
 use crate::segment::layout::Slot;
 use crate::segment::{AttrMoment, CommitTicket, Committed, Pinned};
@@ -80,14 +80,14 @@ impl Mount {
     /// `close=nothing`.
     ///
     /// A program that has several new files open, such as a database that creates tables, closes them one after the other and
-    /// would wait for a COMMIT each time. So this also commits those of `others`, which the program has open for writing, that
-    /// never had a COMMIT: once in the life of each.
+    /// would wait for a COMMIT each time. So this also commits, once for each file, those of `others` that never had a COMMIT.
+    /// The program has these files open for writing.
     ///
     /// # Errors
-    /// As [`Self::sync`], for errors since then or not reported yet. An error returned here still counts as unreported: the
-    /// next [`Self::sync`] returns it too.
+    /// As [`Self::sync`], for errors of this call and for errors that were not reported before. An error returned here
+    /// still counts as unreported: the next [`Self::sync`] returns it too.
     pub fn flush(&self, file: FileRef, others: impl Iterator<Item = FileRef>) -> Result<(), Error> {
-        // Without a slot the volume was replaced, and what was not committed is lost.
+        // If there is no slot, the volume was replaced, and what was not committed is lost.
         let slot = self.segment.slot(file).ok_or(Error::Fs(FsError::Stale))?;
         if self.close == ClosePolicy::Nothing {
             return self.send_unsent(file, slot); // so that other hosts see what was written, stable or not
@@ -146,7 +146,7 @@ impl Mount {
         self.commit_as_allowed(file, slot, |_| true)
     }
 
-    /// As [`Self::commit_writes`], by one client. `is_refusal` says which errors mean that the data is lost.
+    /// As [`Self::commit_writes`], by one client. `is_refusal` returns which errors mean that the data is lost.
     pub(super) fn commit_writes_by(
         &self,
         client: &Client,
@@ -191,7 +191,7 @@ impl Mount {
         self.retention.members().commit_turn(slot, is_nested, || slot.is_committed_up_to(due))
     }
 
-    /// Takes over the reply to a COMMIT. False if the caller must send another one.
+    /// Applies the reply to a COMMIT. Returns false if the caller must send another COMMIT.
     fn commit_ended(
         &self,
         file: FileRef,
@@ -276,7 +276,7 @@ impl Mount {
     }
 
     fn begin_commit<'m>(&'m self, file: FileRef, slot: &'m Slot) -> Option<(Begun<'m>, FileHandle)> {
-        // In this order: the slot must keep its file while it is examined.
+        // The order matters: the slot must keep its file while it is examined.
         let pinned = self.segment.pin(file).ok()??;
         self.send_unsent(file, slot).ok()?;
         let turn = self.retention.members().try_commit_turn(slot)?;

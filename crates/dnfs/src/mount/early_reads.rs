@@ -3,13 +3,15 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use nfs_proto::nfs3::{self, Procedure, ReadArgs, ReadOkHead, ReadResult};
-use nfs_proto::xdr::{Encode, Reader, Writer};
+use nfs_proto::xdr::{Reader, Writer};
 
 use super::FileRef;
 use super::io::Changes;
-use crate::client_io::check_count;
 use crate::limits::{EARLY_AGE_MS, EARLY_LARGE_BYTES, EARLY_LARGE_COUNT, EARLY_SMALL_BYTES, EARLY_SMALL_COUNT, UNRESPONSIVE_MS};
+use crate::nfs3::io::check_count;
+use crate::nfs3::read::{self, READ};
+use crate::nfs3::read_reply::ReadHead;
+use crate::nfs3::types::WireHandle;
 use crate::rpc::calls::Calls;
 use crate::rpc::fault::Fault;
 use crate::rpc::io_slices::ReceiveList;
@@ -44,19 +46,19 @@ enum State {
 struct Early {
     state: State,
     key: Key,
-    handle: Option<nfs3::FileHandle>,
+    handle: Option<WireHandle>,
     offset: u64,
     asked: usize,
     count: usize, // bytes received
     eof: bool,
-    given: usize, // bytes of them that the program has read
+    given: usize, // bytes of `count` that the program has read
     sent_ns: u64,
 }
 
 /// What the table has at an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum There {
-    /// Nothing.
+    /// The table has nothing.
     Nothing,
     /// A READ without a reply yet, sent at this time.
     Flying { sent_ns: u64 },
@@ -92,7 +94,7 @@ impl EarlyReads {
     /// Maximum number of calls in flight.
     pub(super) const DEPTH: usize = COUNT;
 
-    /// Maps its memory. False if there is no memory.
+    /// Maps the table's memory. Returns false if that failed.
     pub(super) fn map(&mut self) -> bool {
         if self.memory.is_none() {
             self.memory = Region::map(MEMORY_BYTES).ok();
@@ -105,7 +107,7 @@ impl EarlyReads {
         !self.unsent.is_empty()
     }
 
-    /// READs that are not free.
+    /// Number of READs that are not free.
     pub(super) fn in_use(&self) -> usize {
         self.reads.iter().filter(|read| read.state != State::Free).count()
     }
@@ -129,11 +131,11 @@ impl EarlyReads {
         offset
     }
 
-    /// Adds a READ of up to `bytes` bytes and returns how many. `None` if there is no place for one.
+    /// Adds a READ of up to `bytes` bytes and returns how many it requests. `None` if the table has no free place.
     pub(super) fn add(
         &mut self,
         key: Key,
-        handle: nfs3::FileHandle,
+        handle: WireHandle,
         offset: u64,
         bytes: usize,
         (is_large, bytes_max): (bool, usize),
@@ -150,7 +152,7 @@ impl EarlyReads {
         Some(asked)
     }
 
-    /// Whether `bytes` bytes have been received.
+    /// What the table has of the `bytes` bytes from `offset` on.
     pub(super) fn there(&self, key: &Key, offset: u64, bytes: usize, now_ns: u64) -> There {
         let (mut at, end) = (offset, offset + bytes as u64);
         while at < end {
@@ -197,7 +199,7 @@ impl EarlyReads {
         self.reads.iter_mut().filter(is_it).for_each(Early::drop);
     }
 
-    /// Frees READs that are too old, or that belong to another state of the key's file.
+    /// Frees received READs that are too old.
     pub(super) fn free_old(&mut self, now_ns: u64) {
         self.reads.iter_mut().filter(|read| read.state == State::Here && read.is_old(now_ns)).for_each(Early::drop);
     }
@@ -246,18 +248,18 @@ impl Early {
         now_ns >= self.sent_ns + EARLY_AGE_MS * 1_000_000
     }
 
-    /// Whether it may be used for this read.
+    /// Whether this READ may be used for a read with this key.
     fn is_for(&self, key: &Key, now_ns: u64) -> bool {
         matches!(self.state, State::Flying | State::Here) && self.key == *key && !self.is_old(now_ns)
     }
 
-    /// Whether its place may be reused for the reader of this key.
+    /// Whether the place of this READ may be reused for the reader of this key.
     fn is_over(&self, key: &Key, now_ns: u64) -> bool {
         let is_void = self.key.file == key.file && self.key.reader == key.reader && self.key != *key;
         self.state == State::Free || self.state == State::Here && (self.is_old(now_ns) || is_void)
     }
 
-    /// Its range in the file, as far as known.
+    /// The range in the file: as received, or as requested before the reply.
     const fn range(&self) -> Range<u64> {
         let bytes = if matches!(self.state, State::Here) { self.count } else { self.asked };
         self.offset..self.offset + bytes as u64
@@ -288,12 +290,12 @@ impl Calls for EarlyReads {
     }
 
     fn procedure(&self) -> u32 {
-        Procedure::Read.number()
+        READ
     }
 
     fn encode(&self, call: usize, out: &mut Writer<'_>) {
         let Some(Early { handle: Some(file), offset, asked, .. }) = self.reads.get(call) else { return };
-        ReadArgs { file: *file, offset: *offset, count: *asked as u32 }.encode(out);
+        read::encode(*file, *offset, *asked, out);
     }
 
     fn target_bytes(&self, call: usize) -> usize {
@@ -315,22 +317,20 @@ impl Calls for EarlyReads {
         }
     }
 
-    fn received(&mut self, call: usize, head: &ReadOkHead) {
+    fn received(&mut self, call: usize, head: &ReadHead) {
         self.came(call, head.count as usize, head.eof);
     }
 
     fn reply(&mut self, call: usize, results: &mut Reader<'_>) -> Result<(), Fault> {
-        use nfs_proto::xdr::Decode as _;
-        match ReadResult::decode(results)? {
-            Ok(ok) => {
-                let count = ok.data.0.len();
-                check_count(count, self.target_bytes(call))?;
-                if let Some(to) = self.target(call, 0..count) {
-                    to.copy_from_slice(ok.data.0);
+        match read::decode(results)? {
+            Some((data, eof)) => {
+                check_count(data.len(), self.target_bytes(call))?;
+                if let Some(to) = self.target(call, 0..data.len()) {
+                    to.copy_from_slice(data);
                 }
-                self.came(call, count, ok.eof);
+                self.came(call, data.len(), eof);
             }
-            Err(_) => self.came(call, 0, false), // the reader gets the error from its own call
+            None => self.came(call, 0, false), // the reader gets the error from its own call
         }
         Ok(())
     }
@@ -354,7 +354,7 @@ mod tests {
 
     /// Adds a READ of this size and returns its place.
     fn add(reads: &mut EarlyReads, key: Key, offset: u64, bytes: usize) -> Option<usize> {
-        let file = nfs3::FileHandle::new(&[1; 8]).unwrap();
+        let file = WireHandle::new(&[1; 8]).unwrap();
         assert!(reads.add(key, file, offset, bytes, (false, 1 << 20), 0)? <= bytes);
         reads.next_call(0)
     }

@@ -1,8 +1,9 @@
 //! The keeper asks for the export while programs wait. It finds a new address of the server, and another volume under the path
 //! (docs/design/026-away.md). Each program finds by itself that the same volume is back.
 
-use super::attach::{lock, make_successor};
+use super::attach::make_successor;
 use super::served::{Served, ask, forget_removed, retire_if_replaced};
+use super::stored_parts::lock;
 use super::{Mount, MountSpec};
 use crate::credentials::Credentials;
 use crate::error::Error;
@@ -17,7 +18,7 @@ pub(super) struct ExportWatch {
     who: Credentials,
     /// The server gave no answer, or no longer exported the volume, when it was last asked for anything.
     is_away: bool,
-    /// When it was last asked for the export, on the monotonic clock.
+    /// When the server was last asked for the export, on the monotonic clock.
     asked_ms: u64,
 }
 
@@ -49,7 +50,7 @@ impl ExportWatch {
         let served = ask(&mount.segment, &url_root, &self.spec, &self.who, 1);
         let has_volume = match served {
             Ok(Served::Same(_) | Served::OtherRoot) => true,
-            Ok(Served::Refused(_)) => mount.client.check_volume().is_ok(), // by the directory of another URL
+            Ok(Served::Refused(_)) => mount.client.check_volume().is_ok(), // the server may export the directory of another URL
             _ => false,
         };
         self.is_away = !has_volume;

@@ -3,9 +3,9 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::client::{Client, MountParts};
 use crate::credentials::Credentials;
 use crate::limits::{FENCE_CALL_MS, IN_FLIGHT_MS};
+use crate::nfs3::client::{Client, MountParts};
 use crate::slot_limiter::Fence;
 use crate::sys::clock::sleep;
 use crate::url::NfsUrl;
@@ -52,7 +52,7 @@ impl Fence for FenceClient {
 
     fn fence(&self, number: u64) -> bool {
         if number == 0 {
-            return true; // it has made no connection; it checks its leases before the first
+            return true; // the process has made no connection; it checks its leases before the first
         }
         let Some(client) = self.client() else { return false };
         let fenced = client.fence(number);

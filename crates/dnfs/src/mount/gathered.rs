@@ -1,6 +1,6 @@
-//! Coalesced writes (docs/design/021-gathered-writes.md). A small write that continues the one before it is kept in memory that
-//! all processes of the mount share, and sent with those that follow. A process that asks the server about the file, or changes
-//! it there, sends them first.
+//! Coalesced writes (docs/design/021-gathered-writes.md). A small write that continues the previous one is kept in memory that
+//! all processes of the mount share, and is sent together with those that follow it. A process that asks the server about the
+//! file, or changes the file there, sends them first.
 
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::time::Duration;
@@ -11,10 +11,10 @@ use super::io::{full, note_attributes, number};
 use super::retained::{Attempt, Piece};
 use super::sequences::SMALL_BYTES;
 use super::{FileRef, Mount, handle_of};
-use crate::client_io::WriteDone;
 use crate::error::Error;
 use crate::file::{FsError, Stability};
 use crate::limits::{IN_FLIGHT_MS, KEEPER_START_MS, RUN_WAIT_MS};
+use crate::nfs3::io::WriteDone;
 use crate::options::StablePolicy;
 use crate::payload::Payload;
 use crate::process::this_process;
@@ -28,7 +28,7 @@ use crate::sys::signals_blocked::SignalsBlocked;
 
 /// Result of sending a run.
 enum Sent {
-    /// The server has it, or refused it.
+    /// The server has the data, or refused it.
     Done(Option<FsError>),
     /// The caller must check again.
     Again,
@@ -39,8 +39,8 @@ impl Mount {
     /// the next sync or close of each description reports that.
     ///
     /// # Errors
-    /// The server does not answer, on a soft mount; [`SegmentError::Retained`] if another process sends the run and the keeper
-    /// has waited for a second.
+    /// No answer from the server, on a soft mount. [`SegmentError::Retained`] if no memory or lease is free, or if this is the
+    /// keeper and another process has held the run for `RUN_WAIT_MS`.
     pub(super) fn send_unsent(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
         if slot.has_unsent() { self.send_run(file, slot).map(|_| ()) } else { Ok(()) }
     }
@@ -53,7 +53,8 @@ impl Mount {
         self.segment.slot(file).map_or(Ok(()), |slot| self.send_unsent(file, slot))
     }
 
-    /// For a write that finds coalesced writes of its file: sends those. No run of the file begins for a while.
+    /// Sends the coalesced writes of a file before another write to it. For a while after this, no new run of the file
+    /// begins.
     pub(super) fn send_before_write(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
         slot.run_met_ms.store((monotonic_ms() as u32).max(1), Relaxed);
         match self.send_run(file, slot)? {
@@ -95,7 +96,7 @@ impl Mount {
         if !matches!(gathered, Gathered::Kept | Gathered::KeptFull) {
             return Ok(false);
         }
-        slot.attr_doubt(); // the server sets its times once it has the bytes
+        slot.attr_doubt(); // the server sets the file's times when it gets the bytes
         if !slot.size_grew(offset + bytes as u64, moment) {
             self.refresh_size(file, slot);
         }
@@ -112,7 +113,7 @@ impl Mount {
         Ok(true)
     }
 
-    /// Called when a keeper is alive or was started: the first writes that may be coalesced wait for it.
+    /// Called if a keeper is alive or was started: the first writes that may be coalesced wait for it.
     pub fn expect_keeper(&self) {
         self.keeper_expected_ms.store(monotonic_ms() + KEEPER_START_MS, Relaxed);
     }
@@ -150,7 +151,7 @@ impl Mount {
         if retention.owner().is_none() {
             return self.await_run_sent(retention, slot).map(|()| None);
         }
-        // The keeper does not wait for programs.
+        // The keeper waits only this long for a program.
         let longest = self.is_keeper().then_some(Duration::from_millis(RUN_WAIT_MS));
         loop {
             let number = slot.run.load(SeqCst);
@@ -220,7 +221,7 @@ impl Mount {
 
     /// Handles the server's refusal of a run whose holder was stopped.
     fn refuse_left(&self, slot: &Slot, number: u32, refused: FsError) -> Result<Sent, Error> {
-        slot.note_refused(refused); // first: the data is only dropped after the error is noted
+        slot.note_refused(refused); // first, because the data may only be dropped after the error is noted
         let _ = slot.run.compare_exchange(number, 0, SeqCst, Relaxed);
         slot.attr_doubt();
         Ok(Sent::Done(Some(refused)))
@@ -259,7 +260,7 @@ impl Mount {
                 return Err(Error::TakenOver);
             }
             Err(error) if held.is_of_this_process() => {
-                sleep(Duration::from_millis(IN_FLIGHT_MS)); // it may still be in flight, and must not arrive after newer data
+                sleep(Duration::from_millis(IN_FLIGHT_MS)); // it may be in flight, and must not arrive after newer data
                 return Err(error);
             }
             other => other?,
@@ -282,8 +283,9 @@ impl Mount {
         Ok(Sent::Done(refused))
     }
 
-    /// Writes a run: how many bytes the server has, why it refused the others, and whether it restarted since all retained data
-    /// was last sent. `None` if nothing was done and the caller must repeat it. The caller holds the run's lock and blocks.
+    /// Writes a run. Returns how many bytes the server has, why it refused the others, and whether it restarted since all
+    /// retained data was last sent. Returns `None` if nothing was done and the caller must repeat the call. The caller holds
+    /// the run's lock and the block locks.
     fn write_run(
         &self,
         retention: &Retention,
@@ -319,18 +321,18 @@ impl Mount {
             let epoch = verifiers.epoch_of(number(verifier), sent).map_err(full)?;
             let resent = self.segment.resent_by(epoch);
             if verifier_changed || epoch < resent {
-                return Ok(None); // the server restarted meanwhile and may have lost it: the bytes are still here
+                return Ok(None); // the server restarted meanwhile and may have lost the data: the bytes are still here
             }
             moved_on = epoch > resent;
             note_attributes(file, slot, attr.as_ref(), moment);
         }
         let written = done.map_or(0, |done| done.bytes);
         if !held.is_held() || !guard.is_held() {
-            return Err(Error::TakenOver); // another process has sent it and ends it
+            return Err(Error::TakenOver); // another process has sent the run and ends it
         }
         let _signals = SignalsBlocked::new();
         if let Some(refused) = refused {
-            slot.note_refused(refused); // first: the data is only dropped after the error is noted
+            slot.note_refused(refused); // first, because the data may only be dropped after the error is noted
             run.length.store(written as u32, SeqCst);
         }
         retention.end_run(held, Some(guard), slot, run_number, order);

@@ -1,5 +1,5 @@
-//! Ends a mount that no program needs, or whose server is gone for good: reports the unsaved data, ends the keepers and removes the
-//! shared state.
+//! Ends a mount that no program needs, or whose server is gone for good: reports the unsaved data, ends the keepers and
+//! removes the shared state.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -10,12 +10,12 @@ use std::time::Duration;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::Observer;
-use super::attach::parts_of;
 use super::keeper_process::{HERE, KEEPER, Place, STANDBY, attempt};
 use super::processes::processes_of;
-use crate::client::Client;
+use super::stored_parts::parts_of;
 use crate::credentials::Credentials;
 use crate::error::Error;
+use crate::nfs3::client::Client;
 use crate::options::GonePolicy;
 use crate::segment::runtime_dir::RuntimeDir;
 use crate::segment::runtime_root::is_default_root;
@@ -43,6 +43,8 @@ pub struct UnsavedFile {
     pub fileid: u64,
     /// Bytes that are retained to be resent; 0 if nothing is retained (`retain=0`).
     pub kept_bytes: u64,
+    /// It has data that the server has not committed.
+    pub is_uncommitted: bool,
     /// Some of its data is lost already, and no fsync has reported that.
     pub has_error: bool,
 }
@@ -51,7 +53,7 @@ impl Observer {
     /// The files whose data would be lost with this host's state, sorted by number.
     ///
     /// # Errors
-    /// The kernel's, of the memory of written data; a layout of another version.
+    /// The area of retained data cannot be mapped, or has the layout of another version.
     pub fn unsaved(&self) -> Result<Vec<UnsavedFile>, SegmentError> {
         let retention = self.retention();
         let mut kept = BTreeMap::new();
@@ -66,6 +68,7 @@ impl Observer {
             .map(|(file, slot)| UnsavedFile {
                 fileid: slot.fileid.load(Relaxed),
                 kept_bytes: kept.get(&file.word()).copied().unwrap_or(0),
+                is_uncommitted: slot.has_unsaved() || slot.has_stores(),
                 has_error: slot.has_unseen_error(),
             })
             .collect();
@@ -82,7 +85,7 @@ impl Observer {
     /// Asks the server once whether it has the volume. `url` has the options of the mount.
     ///
     /// # Errors
-    /// Why it is not served: no answer within `limit`, another answer.
+    /// No answer within `limit`, or the server does not export the volume.
     pub fn ask_server(&self, url: &NfsUrl, limit: Duration) -> Result<(), Error> {
         let mut url = url.clone();
         (url.options.soft, url.options.retries, url.options.resend_after) = (true, 0, limit);
@@ -98,7 +101,7 @@ impl Observer {
     /// while programs use it, unless `although_used`; calls of these programs with a path then fail with ESTALE.
     ///
     /// # Errors
-    /// The kernel's; EBUSY when a keeper of another user or PID namespace does not end.
+    /// The kernel's refusal; EBUSY if a keeper of another user or PID namespace does not end.
     pub fn give_up(&self, although_used: bool) -> Result<bool, SegmentError> {
         let directory = self.segment.directory();
         let users = without_users(directory);
@@ -155,8 +158,8 @@ fn has_keepers(directory: &RuntimeDir) -> bool {
     keepers.any(|name| matches!(attempt(directory, &name, libc::LOCK_EX), Ok(None)))
 }
 
-/// Removes the directory of an export and its contents. A process that waits for a lock in it finds the lock file gone and retries
-/// (`attach`). The caller holds `users.lock`, or removes the directory although programs use it.
+/// Removes the directory of an export and its contents. A process that waits for a lock in it finds the lock file gone
+/// and retries (`attach`). The caller holds `users.lock`, or removes the directory although programs use it.
 pub(super) fn remove(directory: &RuntimeDir) -> Result<(), SegmentError> {
     let failed = local("remove the runtime directory");
     let gone = directory.path().with_extension(format!("gone-{:016x}", random()));
@@ -171,7 +174,8 @@ pub(super) fn remove(directory: &RuntimeDir) -> Result<(), SegmentError> {
     Ok(())
 }
 
-/// Removes this user's default runtime directory once no mount is left in it. One that was named stays.
+/// Removes this user's default runtime directory once no mount is left in it. A directory that the environment names
+/// stays.
 fn remove_default_root(root: &[u8]) {
     const UNREACHED: &str = "unreached"; // the preload library notes here which programs it has named
     let path = Path::new(std::ffi::OsStr::from_bytes(root));

@@ -8,10 +8,10 @@ use core::sync::atomic::Ordering::Acquire;
 
 use super::attributes::record_of;
 use super::{FileRef, Mount, handle_of};
-use crate::client_io::WriteDone;
 use crate::error::Error;
 use crate::file::{Attributes, FileHandle, FsError, Stability, WriteVerifier};
 use crate::limits::{SMALL_FILE_BYTES_MAX, WRITE_ROUNDS_MAX};
+use crate::nfs3::io::WriteDone;
 use crate::options::{ClosePolicy, StablePolicy};
 use crate::payload::{LazyBuffer, Payload};
 use crate::segment::layout::{FLAG_STORED, Slot};
@@ -48,7 +48,7 @@ impl Mount {
         Ok(bytes)
     }
 
-    /// Reads from the server. Nothing read is older than what was written.
+    /// Reads from the server. Returns no data that is older than a finished write of this host.
     pub(super) fn read_at_server(
         &self,
         file: FileRef,
@@ -99,7 +99,8 @@ impl Mount {
     ) -> Result<usize, Error> {
         let bytes = self.read(file, offset, bufs)?;
         let slot = self.live(file)?;
-        // Checked after the reply: no older state of the server can follow on a connection.
+        // The check follows the reply, because one before it would miss a restart of the server in
+        // between.
         self.check_verifier(file, slot)?;
         self.check_writeback_error(file, cursor).map(|()| bytes)
     }
@@ -278,7 +279,8 @@ impl Mount {
             note_attributes(file, slot, done.attr.as_ref(), moment);
             if done.committed == Stability::Unstable {
                 if done.verifier_changed && round < WRITE_ROUNDS_MAX {
-                    // The server restarted during the write and may have lost the first parts: they are still here.
+                    // The server restarted during the write and may have lost the first parts. The payload is still
+                    // here.
                     slot.write_starts();
                     continue;
                 }
@@ -315,7 +317,7 @@ impl Mount {
     }
 }
 
-/// Takes over the attributes of a WRITE reply. If the server omits them, times and space must be fetched.
+/// Stores the attributes of a WRITE reply. If the server omits them, times and space must be fetched.
 pub(super) fn note_attributes(file: FileRef, slot: &Slot, attr: Option<&Attributes>, moment: AttrMoment) {
     match attr {
         Some(attr) => slot.attr_apply(file.generation, record_of(attr), moment),

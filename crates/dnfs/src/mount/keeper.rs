@@ -41,7 +41,7 @@ pub struct Keeper {
     dirty: HashMap<FileRef, Dirty>,
     /// When this process became the keeper of the segment, on the monotonic clock.
     since_ms: u64,
-    /// When each mapped file was last written to the server here, on the monotonic clock.
+    /// When this process last wrote each mapped file to the server, on the monotonic clock.
     mapped: HashMap<FileRef, u64>,
     /// Consecutive checks that found nothing to do and no attached process.
     unused_looks: u32,
@@ -123,7 +123,7 @@ impl Keeper {
         self.follow()
     }
 
-    /// Until `pause` has passed: sends COMMITs for writers that would otherwise wait for them.
+    /// Sends COMMITs, until `pause` has passed, for writers that would otherwise wait for them.
     fn serve_writers(&mut self, pause: Duration) {
         let end = monotonic_ns() + pause.as_nanos() as u64;
         loop {
@@ -131,7 +131,7 @@ impl Keeper {
             let Some(retention) = self.mount.retention_within(left, self.since_ms, &AtomicBool::new(false)) else { return };
             let Some(file) = retention.asked_commit(left) else { return };
             if self.may_call() {
-                let done = self.mount.client.check_volume().and_then(|()| self.commit(file)); // otherwise the writer does it
+                let done = self.mount.client.check_volume().and_then(|()| self.commit(file)); // if this fails, the writer commits
                 self.export.note(&done);
             }
             if let Ok(Some(retention)) = self.mount.retention_if_there() {
@@ -143,7 +143,7 @@ impl Keeper {
         }
     }
 
-    /// Does what is due. False if nothing is left to keep.
+    /// Does what is due. Returns false if the segment needs no keeper any more.
     fn look(&mut self, another: &KeeperProgram) -> bool {
         self.export.look(&self.mount);
         if self.is_orphan() {
@@ -194,7 +194,7 @@ impl Keeper {
         true
     }
 
-    /// Whether a call can succeed.
+    /// Whether a call may succeed.
     fn may_call(&self) -> bool {
         !self.is_orphan() && !self.export.is_away()
     }
@@ -228,7 +228,7 @@ impl Keeper {
 
     fn ensure_standby(&self, another: &KeeperProgram) {
         if self.wants_standby && !Place::has_standby(self.mount.segment.directory()) {
-            let _ = another.start(); // if it fails, tried again a second later
+            let _ = another.start(); // if that fails, the next check tries again
         }
     }
 
@@ -238,7 +238,7 @@ impl Keeper {
         let expire_ms = self.expire.as_millis() as u64;
         let mut seen = HashMap::new();
         let mut due = Vec::new();
-        // No program that would sync it is left.
+        // Whether no program is left that would sync the file.
         let asked = std::cell::OnceCell::new();
         let unused = || *asked.get_or_init(|| Place::without_users(self.mount.segment.directory()).is_some());
         for (file, slot) in self.mount.segment.live_files().filter(|(_, slot)| slot.has_unsaved()) {
@@ -284,7 +284,8 @@ impl Keeper {
         self.mount.segment.silly_files().into_iter().filter(|file| self.is_closed(*file)).collect()
     }
 
-    /// Whether no process has the file open. Its lock is held only briefly: a removal meanwhile would leave a hidden name.
+    /// Whether no process has the file open. The lock that this takes is released at once: a removal meanwhile would leave
+    /// a hidden name.
     fn is_closed(&self, file: FileRef) -> bool {
         matches!(self.mount.segment.if_unopened(file), Ok(Some(_)))
     }
@@ -333,7 +334,7 @@ impl Keeper {
                 if matches!(refused, FsError::Stale | FsError::BadHandle)
                     && let Some(unopened) = self.mount.segment.if_unopened(file)?
                 {
-                    // Another host removed it: nothing of it is needed.
+                    // Another host removed the file, so nothing of it is needed.
                     self.mount.segment.release(file, &unopened)?;
                 } else if let Some(dirty) = self.dirty.get_mut(&file) {
                     dirty.given_up = Some(slot.dirty.load(Acquire));

@@ -12,17 +12,18 @@ use crate::sys::internal_fd::InternalFd;
 use crate::sys::local_file::{CPath, Errno, flock, is_executable, open, stat};
 use crate::sys::process::pid_namespace;
 
-/// Held by the keeper.
+/// Name of the lock that the keeper holds.
 pub(super) const KEEPER: &str = "keeper";
-/// Held by the standby, which waits to replace the keeper. Each PID namespace has its own, because all processes of a namespace
-/// end together.
+/// Name of the lock that the standby holds, which waits to replace the keeper. Each PID namespace has its own, because all
+/// processes of a namespace end together.
 pub(super) const STANDBY: &str = "keeper-standby";
-/// Held shared by the keepers of a PID namespace, including standbys.
+/// Name of the lock that the keepers of a PID namespace, including standbys, hold shared.
 pub(super) const HERE: &str = "keeper-here";
-/// Held shared by each attached process.
+/// Name of the lock that each attached process holds shared.
 const USERS: &str = "users";
 
-/// Environment variables for the place of the segment, the numbers of users, and the maximum age of data.
+/// Environment variables that a keeper inherits. They determine the segment's directory, the numbers of users, and the
+/// maximum age of unstable data.
 const INHERITED: [&str; 4] =
     [crate::segment::runtime_root::VARIABLE, "XDG_RUNTIME_DIR", crate::user_namespace::VARIABLE, "MILLRACE_DIRTY_EXPIRE_MS"];
 
@@ -35,8 +36,8 @@ pub struct KeeperProgram {
 }
 
 impl KeeperProgram {
-    /// The command of this binary for the mount of this text (`/PATH=nfs://…`). Reads the environment now. `None` if one of the
-    /// values contains a NUL.
+    /// The command that runs `binary` as the keeper of `mount`, which has the form `/PATH=nfs://…`. Reads the environment now.
+    /// `None` if one of the values contains a NUL.
     #[must_use]
     pub fn new(binary: &OsStr, mount: &[u8]) -> Option<Self> {
         let text = |bytes: &[u8]| CString::new(bytes).ok();
@@ -51,7 +52,8 @@ impl KeeperProgram {
         })
     }
 
-    /// Starts it, not as a child of this process, and does not wait for it. False if that failed.
+    /// Starts the keeper, not as a child of this process, and does not wait for it. Returns false
+    /// if that failed.
     #[must_use]
     pub fn start(&self) -> bool {
         is_executable(&CPath::new(self.program.as_bytes()))
@@ -60,12 +62,13 @@ impl KeeperProgram {
 }
 
 impl Mount {
-    /// Whether a keeper serves this mount, and a keeper or standby of this PID namespace serves it at least when the others
+    /// Whether a keeper serves this mount, and a keeper or standby of this PID namespace will serve it after the others
     /// have ended. A keeper that is ending does not count once this process is attached.
     #[must_use]
     pub fn has_keeper(&self) -> bool {
         let directory = self.segment.directory();
-        // If that is unknown, assume yes: no program depends on its keeper.
+        // If the state of a lock is unknown, assume that it is held: no program depends on its
+        // keeper.
         let is_free = |name: &str, kind| matches!(attempt(directory, name, kind), Ok(Some(_)));
         !is_free(KEEPER, libc::LOCK_SH) && !is_free(&of_namespace(HERE), libc::LOCK_EX)
     }
@@ -80,7 +83,8 @@ pub(super) fn be_user(directory: &RuntimeDir) -> Result<Option<InternalFd>, Segm
     Ok(is_there.then(|| InternalFd::moved_up(fd)))
 }
 
-/// A lock's name in the PID namespace of this process. The plain name on the host itself, and if the namespace is unknown.
+/// The name of a lock that each PID namespace has for itself. It is `name` on the host itself, or if the namespace is
+/// unknown.
 fn of_namespace(name: &str) -> String {
     pid_namespace().map_or_else(|| name.to_owned(), |namespace| format!("{name}-{namespace:x}"))
 }
@@ -127,7 +131,7 @@ impl Drop for Place {
     }
 }
 
-/// No process uses the mount and no keeper serves it, and none of that begins while this is held.
+/// While this is held, no process uses the mount, no keeper serves it, and neither can begin.
 #[derive(Debug)]
 pub(super) struct Alone {
     // Dropped in this order: a process that attaches meanwhile waits for the last one and then finds the others free.
@@ -137,7 +141,7 @@ pub(super) struct Alone {
 }
 
 impl Alone {
-    /// `None` if a process uses or serves it.
+    /// `None` if a process uses or serves the mount.
     pub(super) fn take(directory: &RuntimeDir) -> Result<Option<Self>, SegmentError> {
         let attempt = |name: &str| attempt(directory, name, libc::LOCK_EX).map_err(local("take the lock"));
         let Some(users) = attempt(USERS)? else { return Ok(None) };

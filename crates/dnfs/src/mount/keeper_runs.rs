@@ -29,9 +29,9 @@ impl Drop for Ending<'_> {
 }
 
 impl Mount {
-    /// As the keeper since `since_ms` on the monotonic clock: waits for the area of retained data, which a program makes, for
-    /// `longest` at most. Programs coalesce no writes before the keeper has reported, so a new keeper checks often. `None` as
-    /// soon as `ended`.
+    /// Waits for the area of retained data, which a program makes, for `longest` at most. This process became the keeper at
+    /// `since_ms` on the monotonic clock. Programs coalesce no writes before the keeper has reported, so a new keeper checks
+    /// often. Returns `None` as soon as `ended` is true.
     pub(super) fn retention_within(&self, longest: Duration, since_ms: u64, ended: &AtomicBool) -> Option<&Retention> {
         let end_ms = monotonic_ms() + longest.as_millis() as u64;
         while !ended.load(SeqCst) {
@@ -66,7 +66,8 @@ impl Mount {
         }
     }
 
-    /// Whether the server answered for all files. The file's next fsync reports a refusal.
+    /// Sends the runs of these files. Returns whether the server answered for all of them. A file's
+    /// next fsync reports a refusal.
     fn send_runs(&self, files: &[FileRef]) -> bool {
         let send = |files: &[FileRef]| {
             files.iter().fold(true, |all, file| {

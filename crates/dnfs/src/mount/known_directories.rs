@@ -8,7 +8,7 @@ use crate::process::this_process;
 use crate::sys::clock::give_way;
 use crate::sys::fork_lock::{ForkGuard, ForkLock};
 
-/// How often a thread yields to the one that holds the table. The holder needs a microsecond, unless it is stopped.
+/// How often a thread yields to the holder of the table's lock. The holder needs a microsecond, unless it is stopped.
 const TURNS_MAX: u32 = 10_000;
 
 /// A table from placeholders to directories. A fork copies it. A caller that does not get the lock, such as a signal handler
@@ -21,11 +21,11 @@ struct Inner<V> {
     known: BTreeMap<DirectoryPlaceholder, (u64, Arc<V>)>,
     /// Incremented with each change; an entry contains the number of its change.
     changes: u64,
-    /// Number of entries from which on [`KnownDirectories::retain`] is due.
+    /// With more entries than this, [`KnownDirectories::retain`] is due.
     limit: usize,
 }
 
-/// Number of entries below which closed directories are not searched for.
+/// With at most this number of entries, closed directories are not searched for.
 const UNASKED: usize = 64;
 
 impl<V> Inner<V> {
@@ -47,12 +47,12 @@ impl<V> KnownDirectories<V> {
         Self(ForkLock::new(Inner::new()))
     }
 
-    /// What a placeholder stands for.
+    /// What a placeholder represents.
     pub fn find(&self, placeholder: DirectoryPlaceholder) -> Option<Arc<V>> {
         self.lock()?.known.get(&placeholder).map(|(_, value)| Arc::clone(value))
     }
 
-    /// Stores what a placeholder stands for. Returns the number of this change if [`Self::retain`] is due.
+    /// Stores what a placeholder represents. Returns the number of this change if [`Self::retain`] is due.
     pub fn insert(&self, placeholder: DirectoryPlaceholder, value: Arc<V>) -> Option<u64> {
         let mut inner = self.lock()?;
         inner.changes += 1;

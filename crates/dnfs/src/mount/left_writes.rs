@@ -1,6 +1,6 @@
-//! Writes of processes that were killed or stopped during them. It is unknown whether the server executed such a write. If it
-//! did, others may have read the data. No newer data may be written over it before that is settled, because a later resend
-//! would restore the old data.
+//! Writes of processes that were killed or stopped before they got the reply. It is unknown whether the server executed such
+//! a write. If it did, other processes may have read the data. No newer data may be written over it before that is settled,
+//! because a later resend would restore the old data.
 
 use std::io::IoSliceMut;
 
@@ -21,8 +21,8 @@ impl Mount {
         }
     }
 
-    /// Settles what processes left that died or were stopped during a write; resends everything if the server restarted since.
-    /// The caller holds the gate.
+    /// Settles what processes left that died or were stopped during a write. Resends everything if the server restarted since.
+    /// The caller holds `gate`.
     pub(super) fn finish_writes(&self, retention: &Retention, gate: &Gate<'_>) -> Result<(), Error> {
         if !self.judge_left(retention)? {
             self.resend_all(retention)?;
@@ -31,8 +31,9 @@ impl Mount {
         Ok(())
     }
 
-    /// Keeps the records that the server has, and drops the others: those calls never arrive any more. False if the server may
-    /// have lost data, or does not allow it to be read: then only a resend is right for those that read it.
+    /// Keeps the records whose data the server has. Drops the others, because their calls cannot arrive any more. Returns
+    /// false if the server may have lost data, or does not allow it to be read. Then the caller must resend, because other
+    /// processes may have read the data.
     fn judge_left(&self, retention: &Retention) -> Result<bool, Error> {
         let verifiers = self.segment.verifiers();
         let mut buffer = [0; CHUNK_BYTES];
@@ -55,7 +56,7 @@ impl Mount {
             }
             let answer = executed.then(|| slot.retained_write_counts());
             match answer {
-                _ if !retention.has_died(record) => record.settle(life, answer), // it still belongs to the stopped writer
+                _ if !retention.has_died(record) => record.settle(life, answer), // the record still belongs to the stopped writer
                 Some(answer) => record.answered(life, answer),
                 None => record.free(life),
             }

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use host::Unpoisoned;
 
-use super::LockRange;
+use super::lock_range::LockRange;
 use crate::process::this_process;
 use crate::sys::local_file::{read_at, write_at};
 use crate::sys::process::pid_namespace;
@@ -101,7 +101,7 @@ fn read(file: &impl AsFd) -> Vec<Holder> {
 fn write(file: &impl AsFd, place: usize, holder: &Holder) {
     let Holder { pid, namespace, start, end } = *holder;
     let bytes: Vec<u8> = [pid, namespace, start, end].into_iter().flat_map(i64::to_ne_bytes).collect();
-    let _ = write_at(file, (place * RECORD_BYTES) as u64, &bytes); // without it the holder has no number
+    let _ = write_at(file, (place * RECORD_BYTES) as u64, &bytes); // if this fails, F_GETLK names no process for the lock
 }
 
 #[cfg(test)]

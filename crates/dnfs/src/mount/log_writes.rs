@@ -59,7 +59,7 @@ impl Habit {
     }
 
     fn key(file: FileRef) -> u64 {
-        // A generation in use is odd: zero stands for no file.
+        // The generation of a slot in use is odd, so the key of a file is never zero.
         u64::from(file.slot & 0xffff) << 16 | u64::from(file.generation & 0xffff)
     }
 }

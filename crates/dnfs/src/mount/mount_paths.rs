@@ -24,7 +24,7 @@ pub struct MountPath {
     pub path: String,
     /// The URL without its options.
     pub url: String,
-    /// Its options; `None` if an older library noted it, which left them out.
+    /// Its options; `None` if an older library wrote the note, which left them out.
     pub options: Option<Options>,
     /// When a program last attached by it.
     pub attached: SystemTime,

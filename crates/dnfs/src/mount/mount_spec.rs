@@ -4,10 +4,10 @@ use std::str::FromStr;
 
 use crate::url::{NfsUrl, UrlError};
 
-/// A mount to be made.
+/// A mount that a user asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountSpec {
-    /// Absolute path programs use, without a slash at the end.
+    /// Absolute path that programs use, without a slash at the end.
     pub local_path: Vec<u8>,
     /// The export.
     pub url: NfsUrl,
@@ -16,13 +16,13 @@ pub struct MountSpec {
 /// Why a text is not a mount.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// No `=`.
+    /// The text has no `=`, or its URL is not UTF-8.
     #[error("mount {0} is not of the form /PATH=nfs://HOST/EXPORT")]
     Form(String),
     /// The path is relative, `/`, or has `.` or `..` in it.
     #[error("mount path {0} is not an absolute path below /")]
     Path(String),
-    /// The URL.
+    /// The URL is not valid.
     #[error(transparent)]
     Url(#[from] UrlError),
 }

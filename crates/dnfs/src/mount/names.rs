@@ -11,10 +11,10 @@ use crate::segment::{Pinned, Unopened};
 
 /// How to remove a name of a file.
 enum Removal<'s> {
-    /// No process has it open, and no process can open it while this exists.
+    /// No process has the file open, and no process can open it while this exists.
     Unopened(Unopened<'s>),
-    /// It is open and needs another name, even if it has other names now, since those may be removed at this moment. It is
-    /// pinned, so that no process removes the new name while it is being given.
+    /// The file is open and needs another name, even if it has other names now, since those may be removed at this moment.
+    /// It is pinned, so that no process removes the new name while it is being given.
     Open(Pinned),
 }
 
@@ -107,7 +107,8 @@ impl Mount {
         let (file, removal) = self.removal_of(&object)?;
         match removal {
             Removal::Unopened(unopened) => self.take_name(file, &object, &unopened, remove),
-            // Another of its names was already replaced by a hidden one. The slot has room for one, and one keeps the data.
+            // Another name of the file was already replaced by a hidden one. The slot stores one hidden name, and one keeps
+            // the data.
             Removal::Open(pinned) if self.has_silly_name(file) => self.end_silly(file, pinned, true, remove()),
             Removal::Open(pinned) => {
                 let (name, noted) = self.note_silly(file, &entry.parent, object.attr.fileid)?;
@@ -193,7 +194,8 @@ impl Mount {
             Removal::Open(pinned) => {
                 let (name, noted) = self.note_silly(file, &to.parent, target.attr.fileid)?;
                 let linked = match self.client.link(&target.handle, &to.parent, &name) {
-                    // The killed process or the first sending created the name: no other process creates such names.
+                    // A killed process, or this call when it was first sent, created the name: no other process creates
+                    // such names.
                     Err(Error::Fs(FsError::Exists)) if noted || self.stands_for(&to.parent, &name, target) => Ok(()),
                     other => other.map(|_| ()),
                 };
@@ -301,7 +303,7 @@ impl Mount {
         if done.is_ok() {
             self.segment.silly_done(file);
             drop(pinned);
-            // All processes may have closed it meanwhile.
+            // All processes may have closed the file meanwhile.
             self.remove_if_unopened(file);
         } else if !noted {
             self.segment.silly_end(file)?;
@@ -317,7 +319,8 @@ impl Mount {
             let Some(silly) = self.segment.silly_name(file).filter(|silly| silly.parent() == directory.as_bytes()) else {
                 continue;
             };
-            // Its name and the note of the name do not change at once.
+            // The file's name and the note of the name do not change at once. The pin keeps a sweep
+            // from removing the file in between.
             let Ok(Some(_pinned)) = self.segment.pin(file) else { continue };
             let name = self.silly_name_for(u64::from(file.slot));
             if self.client.rename(directory, silly.name(), to, &name).is_ok() {

@@ -22,9 +22,9 @@ use crate::url::NfsUrl;
 /// The file system that has the shared memory of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedMemory {
-    /// All of it.
+    /// Size of the file system.
     pub bytes: u64,
-    /// What is free.
+    /// Bytes that this user may still take.
     pub bytes_free: u64,
 }
 
@@ -112,7 +112,8 @@ impl Observer {
         self.segment.export_state().is_gone()
     }
 
-    /// Bytes of the file system with the segment, and how many of them this user may still take. `None` if the kernel does not say.
+    /// Bytes of the file system with the segment, and how many of them this user may still take. `None` if the kernel
+    /// does not report it.
     #[must_use]
     pub fn shared_memory(&self) -> Option<SharedMemory> {
         let (bytes, bytes_free) = file_system_bytes(&CPath::new(self.segment.directory().path().as_os_str().as_bytes())).ok()?;
@@ -131,7 +132,7 @@ impl Observer {
         Retention::new(self.segment.directory(), instance, std::sync::Arc::clone(self.segment.members()))
     }
 
-    /// The sums of all cells.
+    /// Calls and payload bytes of all processes on the export since the segment was created.
     #[must_use]
     pub fn totals(&self) -> Totals {
         totals_of(&self.segment)

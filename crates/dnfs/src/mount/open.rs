@@ -62,7 +62,8 @@ impl Mount {
         self.segment.directory().file_of_placeholder(path)
     }
 
-    /// Called with a new open of the placeholder: from here on the file stays until the description ends.
+    /// The caller passes a new open of the placeholder. From here on the file keeps its slot until that open file
+    /// description is closed.
     ///
     /// # Errors
     /// STALE if the file was removed in between: close the placeholder and walk again.
@@ -70,7 +71,7 @@ impl Mount {
         self.segment.mark_open(file, placeholder)?;
         let slot = self.live(file)?;
         if slot.flags.load(Acquire) & FLAG_REMOVING != 0 {
-            // The process that was removing it holds no lock, so it died. Its call may have reached the server.
+            // The process that was removing the file holds no lock, so it died. Its call may have reached the server.
             sleep(Duration::from_millis(IN_FLIGHT_MS));
             self.client.getattr(&handle_of(slot)?)?;
             slot.flags.fetch_and(!FLAG_REMOVING, AcqRel);
@@ -78,7 +79,7 @@ impl Mount {
         Ok(())
     }
 
-    /// As [`Self::opened`], for an open of the placeholder by another process, of a file that is open already.
+    /// As [`Self::opened`], if another process opened the placeholder of a file that is already open.
     pub fn opened_elsewhere(&self, file: FileRef, placeholder: BorrowedFd<'_>) {
         let _ = self.segment.mark_open(file, placeholder); // if this fails, the description by which it was opened keeps the file
     }
@@ -95,7 +96,8 @@ impl Mount {
         self.sweep_now_and_then();
     }
 
-    /// Repairs the size that killed processes left unknown, of a file that no process has open.
+    /// Repairs the size of a file that no process has open, if killed processes left the size
+    /// unknown.
     fn rest_size(&self, file: FileRef, slot: &Slot) {
         if !slot.size_needs_rest() {
             return;
@@ -105,12 +107,13 @@ impl Mount {
         slot.size_rest();
     }
 
-    /// The slot of an object. Inserts one if necessary.
+    /// Returns the slot of an object. Inserts one if necessary.
     pub(super) fn enter(&self, object: &Object, created: bool) -> Result<FileRef, Error> {
         let file = self.slot_for(&new_file(&object.handle, &object.attr, created))?;
         let removing = self.segment.slot(file).is_none_or(|slot| slot.flags.load(Acquire) & FLAG_REMOVING != 0);
         if removing {
-            // Waits for a process that is removing it, or finds that the process died and checks the result at the server.
+            // Waits for the process that is removing the file. If that process died, the GETATTR below finds out whether
+            // the file still exists.
             let prober = self.segment.wait_for_prober(file)?;
             if let (Some(slot), Some(_)) = (self.segment.slot(file), &prober)
                 && slot.flags.fetch_and(!FLAG_REMOVING, AcqRel) & FLAG_REMOVING != 0

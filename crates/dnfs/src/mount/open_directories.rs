@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{DirectoryKept, DirectoryPlaceholder, Entry, Mount, Observer, Target, Walk};
+use super::{DirectoryKept, DirectoryPlaceholder, Entry, Mount, Observer, OpenDirectory, Target, Walk};
 use crate::error::Error;
 use crate::file::{FILE_HANDLE_BYTES_MAX, FileHandle, FsError};
 use crate::limits::{LOCATE_ROUNDS_MAX, PATH_BYTES_MAX};
@@ -13,33 +13,7 @@ const HEAD_BYTES: usize = 4 + 8 + 1 + 1;
 /// Maximum bytes of a directory in the segment.
 const BYTES_MAX: usize = HEAD_BYTES + 2 * FILE_HANDLE_BYTES_MAX + PATH_BYTES_MAX;
 
-/// A directory of the server, open in a program or its working directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OpenDirectory {
-    /// Its handle.
-    pub handle: FileHandle,
-    /// Its path below the root of the mount when it was opened; [`Mount::locate`] says where it is now.
-    pub path: Vec<u8>,
-    /// Generation of the namespace in which the path was right; 0: the path is not known to be right.
-    pub(super) path_as_of: u64,
-    /// Its parent when it was opened: `..` of a removed directory.
-    pub(super) parent: FileHandle,
-}
-
 impl OpenDirectory {
-    /// The object that a walk found. `None` if the name does not exist.
-    #[must_use]
-    pub fn of(entry: &Entry) -> Option<Self> {
-        let object = entry.object.as_ref()?;
-        Some(Self { handle: object.handle, path: entry.path.clone(), path_as_of: entry.path_as_of, parent: entry.parent })
-    }
-
-    /// The same directory, with a path that may be outdated.
-    #[must_use]
-    pub fn with_doubtful_path(&self) -> Self {
-        Self { path_as_of: 0, ..self.clone() }
-    }
-
     /// Encodes it for the segment, with a number of the caller.
     fn encode(&self, tag: u32, into: &mut [u8; BYTES_MAX]) -> usize {
         let (handle, parent) = (self.handle.as_bytes(), self.parent.as_bytes());
@@ -76,12 +50,12 @@ fn kept_in(segment: &Segment, placeholder: DirectoryPlaceholder) -> Option<(Open
 }
 
 impl Mount {
-    /// Stores in the segment what a placeholder stands for, with a number of the caller. Does not allocate.
+    /// Stores in the segment what a placeholder represents, with a number of the caller. Does not allocate.
     pub fn keep_directory(&self, directory: &OpenDirectory, placeholder: DirectoryPlaceholder, kept: DirectoryKept, tag: u32) {
         directory.keep(&self.segment, placeholder, kept, tag);
     }
 
-    /// What a placeholder stands for, and the number that was stored with it.
+    /// What a placeholder represents, and the number that was stored with it.
     #[must_use]
     pub fn kept_directory(&self, placeholder: DirectoryPlaceholder) -> Option<(OpenDirectory, u32)> {
         kept_in(&self.segment, placeholder)
@@ -96,7 +70,7 @@ impl Mount {
         Ok(Entry { path: directory.path.clone(), path_as_of: directory.path_as_of, ..entry })
     }
 
-    /// The error of a call on a directory, which is NOENT when the directory was removed through this mount.
+    /// Converts the error of a call on a directory: to NOENT if the directory was removed through this mount.
     pub(super) fn gone(&self, directory: &FileHandle, error: Error) -> Error {
         match error {
             Error::Fs(FsError::Stale | FsError::BadHandle) if self.segment.is_removed_directory(directory.as_bytes()) => {
@@ -114,7 +88,7 @@ impl Mount {
     pub fn locate(&self, directory: &OpenDirectory) -> Result<OpenDirectory, Error> {
         for _ in 1..LOCATE_ROUNDS_MAX {
             match self.locate_once(directory) {
-                // The directory, or one above it, may have been renamed since its name was asked for.
+                // The directory, or one above it, may have been renamed since the walk or listing.
                 Err(Error::Fs(FsError::NotFound)) if self.client.serves(&directory.handle)? => {}
                 located => return located,
             }
@@ -197,7 +171,7 @@ impl Observer {
     }
 }
 
-/// The runtime directory of a mount, if `path` is the kernel's path of a directory's placeholder in it. The placeholder is removed.
+/// The runtime directory of a mount, if `path` is the kernel's path of a directory placeholder in it that was removed.
 #[must_use]
 pub fn mount_of_directory_placeholder(path: &[u8]) -> Option<&Path> {
     use std::os::unix::ffi::OsStrExt;

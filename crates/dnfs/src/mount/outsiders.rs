@@ -71,10 +71,11 @@ impl Mount {
         self.await_keeper(retention, || self.segment.verifiers().newest() <= self.segment.resent())
     }
 
-    /// Waits until `is_done`.
+    /// Waits until `is_done` returns true.
     ///
     /// # Errors
-    /// [`SegmentError::Retained`] if there is no keeper, or this process is the keeper.
+    /// [`SegmentError::Retained`] if there was no keeper for `OUTSIDER_WAIT_MS`, or this process is
+    /// the keeper.
     fn await_keeper(&self, retention: &Retention, is_done: impl Fn() -> bool) -> Result<(), Error> {
         let mut heard_ms = monotonic_ms();
         while !is_done() {

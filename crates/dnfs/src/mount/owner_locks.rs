@@ -2,6 +2,7 @@
 //! with the POSIX locks of programs under the preload library, and respect the locks of open descriptions. So both sides
 //! exclude each other.
 
+use super::lock_range::{LockConflict, LockKind, LockRange};
 use super::{FileRef, Mount, lock_holders};
 use crate::error::Error;
 use crate::segment::local;
@@ -18,35 +19,6 @@ pub const DESCRIPTION_LOCKS_LIMIT: i64 = 1 << 61;
 /// between the two ranges prevents the kernel from merging adjacent locks.
 pub const DESCRIPTION_LOCKS_EXCLUSIVE: i64 = DESCRIPTION_LOCKS_LIMIT + 1;
 
-/// How a range is locked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LockKind {
-    /// Shared: F_RDLCK.
-    Shared,
-    /// Exclusive: F_WRLCK.
-    Exclusive,
-}
-
-/// A range of bytes of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LockRange {
-    /// Its first byte.
-    pub start: i64,
-    /// Length in bytes; 0: to the end of the file, also when it grows.
-    pub length: i64,
-}
-
-/// A lock of another owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LockConflict {
-    /// How it is locked.
-    pub kind: LockKind,
-    /// What is locked.
-    pub range: LockRange,
-    /// The process; 0 if it is not known, or the lock belongs to an open file description.
-    pub pid: u32,
-}
-
 /// The record locks of one owner on one file. Dropping this releases them all.
 #[derive(Debug)]
 pub struct OwnerLocks {
@@ -60,7 +32,7 @@ impl Mount {
     /// process.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The file of record locks cannot be opened.
     pub fn owner_locks(&self, file: FileRef, pid: u32) -> Result<OwnerLocks, Error> {
         let path = self.segment.directory().lock_file_array(file);
         let fd = open_array(&path, libc::O_RDWR | libc::O_CREAT | libc::O_NOFOLLOW, FILE_MODE);
@@ -71,7 +43,7 @@ impl Mount {
     /// waits.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's refusal, except for a conflict.
     pub fn lock_range(&self, owner: &OwnerLocks, range: LockRange, kind: Option<LockKind>) -> Result<bool, Error> {
         let is_done = self.set_range_of(owner, range, kind)?;
         if is_done {
@@ -109,7 +81,7 @@ impl Mount {
     /// The lock that conflicts with a lock of this owner. `None` if the owner could lock the range now.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's refusal.
     pub fn lock_conflict(&self, owner: &OwnerLocks, range: LockRange, kind: LockKind) -> Result<Option<LockConflict>, Error> {
         let found = conflict(&owner.fd, kind.number(), range.start, range.length).map_err(local("ask for a lock"))?;
         match found {

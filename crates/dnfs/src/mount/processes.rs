@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 /// A process that uses a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountProcess {
-    /// Its number here.
+    /// Its process id in this PID namespace.
     pub pid: u32,
-    /// Its number in its own PID namespace.
+    /// Its process id in its own PID namespace.
     pub inner_pid: u32,
     /// Its name, as in `/proc/PID/comm`.
     pub command: String,
@@ -18,9 +18,10 @@ pub struct MountProcess {
 /// The processes of a mount that this user may see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MountProcesses {
-    /// Programs, by number.
+    /// Programs, ordered by process id.
     pub programs: Vec<MountProcess>,
-    /// The keeper, which commits for others (docs/design/011-keeper.md), and its standbys.
+    /// The keeper, which commits for others (docs/design/011-keeper.md), and its standbys, ordered by process id. The keeper
+    /// is not always the first.
     pub keepers: Vec<u32>,
 }
 
@@ -31,7 +32,7 @@ enum Role {
     Keeper,
 }
 
-/// Finds them for several mounts at once, in the order of the directories. Reads each process' descriptors once.
+/// Finds the processes of several mounts at once, in the order of `directories`. Reads each process' descriptors once.
 #[must_use]
 pub fn processes_of(directories: &[PathBuf]) -> Vec<MountProcesses> {
     let locks = |name: &str| directories.iter().map(|directory| inode_of(&directory.join(name))).collect::<Vec<_>>();
@@ -50,7 +51,7 @@ pub fn processes_of(directories: &[PathBuf]) -> Vec<MountProcesses> {
                     mount.programs.push(MountProcess { pid, inner_pid: inner_pid(pid), command: command(pid) });
                 }
                 Role::Program => {}
-                // The keeper opened the file before the standbys did.
+                // Process ids ascend here, so the keeper is first only if it has the lowest one.
                 Role::Keeper if !mount.keepers.contains(&pid) => mount.keepers.push(pid),
                 Role::Keeper => {}
             }

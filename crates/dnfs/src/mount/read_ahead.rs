@@ -1,9 +1,10 @@
 //! Read-ahead: READs are sent without waiting for their replies, on a connection of the mount in this process that is made at
 //! the first of them. A reader of the bytes receives the replies. There is no helper thread.
 //!
-//! Such bytes are not used after a process of this host has written to the file or set its size since the READ was sent, nor a
-//! second after that. Read-ahead may be refused at any time: the caller then reads as usual. Nothing allocates once the mount
-//! is attached. A signal handler that interrupts its thread here reads as usual, and the child of a fork starts again.
+//! The bytes of a READ are not used once a process of this host has written to the file or set its size since the READ was
+//! sent, or once the READ is a second old. Read-ahead may be refused at any time: the caller then reads as usual. Nothing
+//! allocates once the mount is attached. A signal handler that interrupts its thread here reads as usual. The child of a fork
+//! starts without read-ahead data.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicUsize;
@@ -17,7 +18,7 @@ use super::{FileRef, Mount, handle_of};
 use crate::error::Error;
 use crate::event_count::EventCount;
 use crate::limits::{EARLY_AGE_MS, EARLY_PAUSE_MS, EARLY_SMALL_BYTES, HOLDER_CHECK_MS};
-use crate::nfs3_types::handle;
+use crate::nfs3::types::handle;
 use crate::process::this_process;
 use crate::rpc::early_lane::{Broken, EarlyLane};
 use crate::rpc::io_slices::total;
@@ -137,8 +138,8 @@ impl Mount {
     }
 
     /// Sends READs for up to `bytes` bytes from an offset on, except for those already received or in flight, and waits for no
-    /// reply. Returns the offset up to which that holds: `offset` if nothing can be read ahead, less than requested at the end
-    /// of the file or if there is no place for more.
+    /// reply. Returns the offset up to which bytes are received or requested: `offset` if nothing can be read ahead, less than
+    /// requested at the end of the file or if no place is free.
     pub fn read_early(&self, of: &EarlyRead<'_>, offset: u64, bytes: usize) -> u64 {
         let Some((slot, key)) = self.early_key(of) else { return offset };
         if slot.has_unsent() {
@@ -214,7 +215,7 @@ impl Mount {
                 Look::Flying => self.await_early(|engine| engine.reads.there(&key, offset, bytes, monotonic_ns()), begun_ns)?,
             }
             if self.early_key(of)?.1 != key {
-                return None; // written meanwhile
+                return None; // a process wrote to the file meanwhile
             }
         }
     }
@@ -257,8 +258,8 @@ impl Mount {
         }
     }
 
-    /// Receives a reply, or waits while another thread does, as long as `there` returns that one is expected. `None` for a
-    /// signal handler whose thread does that.
+    /// Receives a reply, or waits while another thread does, as long as `there` returns that a reply is expected. `None`
+    /// in a signal handler that interrupted the receiving thread.
     fn await_early(&self, there: impl Fn(&Engine) -> There, begun_ns: u64) -> Option<()> {
         let me = this_process().current_thread();
         let ahead = &self.read_ahead;

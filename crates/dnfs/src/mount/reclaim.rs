@@ -1,4 +1,4 @@
-//! Frees slots when the segment is full: those of closed files are reused, after a COMMIT of their unstable data.
+//! Frees slots if the segment is full: reuses those of closed files, after a COMMIT of their unstable data.
 
 use super::{FileRef, Mount};
 use crate::error::Error;
@@ -8,24 +8,26 @@ use crate::segment::layout::Slot;
 use crate::segment::{NewFile, SegmentError};
 
 impl Mount {
-    /// For tests, which cannot open that many files: leaves this number of the slots that were never used.
+    /// Leaves only `count` of the slots that were never used. For tests, which cannot open enough files to use them.
     #[doc(hidden)]
     pub fn leave_slots(&self, count: u32) {
         self.segment.leave_slots(count);
     }
 
-    /// Forgets some closed files to make room in the runtime directory's file system. Returns false if no closed file can be forgotten.
+    /// Forgets some closed files to make room in the runtime directory's file system. Returns false if no closed file can be
+    /// forgotten.
     #[must_use]
     pub fn make_room(&self) -> bool {
         let free_some = || self.segment.free_some().unwrap_or(false);
         free_some() || self.commit_closed() && free_some()
     }
 
-    /// The slot of a file, inserted if necessary.
+    /// Returns the slot of a file. Inserts one if necessary.
     pub(super) fn slot_for(&self, file: &NewFile<'_>) -> Result<FileRef, Error> {
         for _ in 0..RECLAIM_ROUNDS_MAX {
             match self.segment.find_or_insert(file) {
-                // Slots of closed and stable files were reused before this error.
+                // Before it returns this error, `find_or_insert` reuses the slots of closed files
+                // whose data is stable.
                 Err(error) if error.is_full() && self.commit_closed() => {}
                 other => return Ok(other?.0),
             }

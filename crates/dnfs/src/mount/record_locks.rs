@@ -23,7 +23,7 @@ impl Mount {
     /// Waits until no other thread changes record locks of open descriptions.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The lock cannot be taken.
     pub fn record_locks(&self) -> Result<RecordLocks<'_>, Error> {
         Ok(RecordLocks(self.segment.lock_quietly(&self.segment.header().record_lock)?))
     }

@@ -19,7 +19,8 @@ use std::io::IoSlice;
 /// A record to send: its order number and its chunk, big-endian, so that sorting is by order.
 type Entry = [u8; 16];
 
-/// Why this process cannot map the area of retained data: a limit of its own, or no lock.
+/// Why this process cannot map the area of retained data: a limit of the process (EFBIG, ENOMEM),
+/// or no lock.
 fn not_mapped(errno: Errno) -> SegmentError {
     match errno {
         Errno(libc::EFBIG | libc::ENOMEM) => local("find memory for written data")(errno),
@@ -83,7 +84,7 @@ impl Mount {
         let verifiers = self.segment.verifiers();
         let sent = verifiers.newest();
         let answer = self.client.verifier_after_connect(|| match self.client.verifier(&handle_of(slot)?) {
-            // This user may not, or the file is gone: ask with a retained file.
+            // This user may not write to the file, or the file is gone: ask with a retained file.
             Err(Error::Fs(_)) => self.ask_by_retained(),
             other => other.map(Some),
         })?;
@@ -115,7 +116,7 @@ impl Mount {
             return Ok(true);
         }
         let epoch = self.segment.verifiers().epoch_of(verifier, ticket.sent).map_err(full)?;
-        // Nothing was retained when the COMMIT was sent: it covers nothing.
+        // Nothing was retained when the COMMIT was sent, so it covers no retained write.
         if ticket.resent == 0 {
             self.segment.resent_by(epoch);
             return Ok(true);
@@ -158,9 +159,9 @@ impl Mount {
         Ok(())
     }
 
-    /// Called after this call sent a WRITE whose blocks others had taken over. The server may have executed it late, over newer
-    /// data, so the newer data is resent as far as it is kept. Does nothing if the server fences: it then executed nothing
-    /// late.
+    /// Called after this call sent a WRITE whose block locks another process had taken over. The server may have executed it
+    /// late, over newer data, so the newer data is resent as far as it is retained. Does nothing if the server fences: it then
+    /// executed nothing late.
     pub(super) fn restore_newer(&self) -> Result<(), Error> {
         if self.client.service.uses_attach() {
             return Ok(());
@@ -210,7 +211,8 @@ impl Mount {
         Ok(())
     }
 
-    /// One round. Returns the epoch of a reply that is newer than `target`, if there was one.
+    /// Sends all entries once. Returns the epoch of a reply that is newer than `target`, if there
+    /// was one.
     fn send_entries(&self, retention: &Retention, entries: &[Entry], target: u32, stable: bool) -> Result<Option<u32>, Error> {
         let mut buffer = Region::map(PIECE_BYTES_MAX).map_err(|_| SegmentError::Retained)?;
         let mut rest = entries;
@@ -247,7 +249,7 @@ impl Mount {
         Ok(None)
     }
 
-    /// The verifier of the reply. `None` if the write was stable.
+    /// Sends one extent. Returns the verifier of the reply, or `None` if the write was stable.
     fn send_extent(
         &self,
         extent: &Extent,

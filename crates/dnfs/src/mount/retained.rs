@@ -5,10 +5,10 @@
 
 use super::io::{full, note_attributes, number};
 use super::{FileRef, Mount};
-use crate::client::Client;
 use crate::error::Error;
 use crate::file::{FileHandle, Stability};
 use crate::limits::{CHUNK_ROUNDS_MAX, WRITE_ROUNDS_MAX};
+use crate::nfs3::client::Client;
 use crate::payload::Payload;
 use crate::retention::{Claims, Extent, NoChunk, Retention, WriteGuard};
 use crate::rpc::io_slices::{LONG, SendList};
@@ -36,8 +36,8 @@ pub(super) enum Attempt {
 }
 
 impl Mount {
-    /// Writes the whole payload at `offset`, in pieces, and keeps what is not stable. Returns the bytes written, fewer only if
-    /// the server refused the rest.
+    /// Writes the complete payload at `offset`, in pieces, and retains what is not stable. Returns the number of bytes
+    /// written. It is smaller than the payload only if the server refused the rest or a later piece failed.
     pub(super) fn write_retained(
         &self,
         retention: &Retention,
@@ -77,7 +77,8 @@ impl Mount {
     ) -> Result<usize, Error> {
         let mut full_rounds = 0;
         for _ in 0..WRITE_ROUNDS_MAX + 2 * CHUNK_ROUNDS_MAX {
-            // After too many rounds without a chunk, the write is sent stable once nothing of the file is kept.
+            // After too many rounds without a free chunk, the write is sent as FILE_SYNC once nothing of the file is
+            // retained.
             let how = if full_rounds < CHUNK_ROUNDS_MAX { wanted } else { Stability::FileSync };
             match self.attempt(retention, piece, payload, how)? {
                 Attempt::Done(bytes) => return Ok(bytes),
@@ -108,7 +109,7 @@ impl Mount {
                 self.settle(true)?; // completes the write or truncation of a process that died or was stopped
                 return Ok(Attempt::Again);
             };
-            // The blocks are locked: writes of them that are coalesced from here on are sent after this write.
+            // The blocks are locked, so writes to them that are coalesced from here on are sent after this write.
             if !slot.has_unsent() {
                 break guard;
             }
@@ -138,13 +139,14 @@ impl Mount {
         Ok(attempt)
     }
 
-    /// Whether the write is part of an append. If others take it over, this call must find out afterwards whether the server
-    /// executed it.
+    /// Whether the write is part of an append. If another process takes it over, this call must find out afterwards whether
+    /// the server executed it.
     fn is_append(&self, slot: &Slot) -> bool {
         self.segment.members().is_of_this_call(slot.writer.load(Relaxed))
     }
 
-    /// Keeps the piece, writes it by this client, and calls `done` before it releases the blocks. The caller holds the blocks.
+    /// Retains the piece, writes it by `client`, and calls `ended` before it releases the block locks. The caller holds them
+    /// in `guard`.
     #[expect(clippy::too_many_arguments, reason = "what a write is made of")]
     pub(super) fn write_locked(
         &self,
@@ -160,7 +162,7 @@ impl Mount {
         let verifiers = self.segment.verifiers();
         let (sent, moment) = (verifiers.newest(), slot.attr_moment());
         let extent = Extent { file: piece.file, offset: piece.offset, length: length as u32, order: 0, credentials };
-        slot.retained_write_counts(); // before anything is published: a truncation must see it
+        slot.retained_write_counts(); // before the records are published: a truncation must see it
         let mut claims = match retention.claim_piece(&self.segment, extent) {
             Ok(claims) => claims,
             Err(NoChunk(oldest)) => return Ok(Attempt::Full(oldest)),
@@ -189,7 +191,8 @@ impl Mount {
         let epoch = verifiers.epoch_of(number(done.verifier), sent).map_err(full).inspect_err(|_| claims.drop_all())?;
         let resent = self.segment.resent_by(epoch);
         if done.verifier_changed || epoch < resent {
-            // The server restarted meanwhile and may have lost it: the bytes are still here.
+            // The server restarted meanwhile and may have lost the data. The caller still has the
+            // bytes and writes again.
             claims.drop_all();
             return Ok(Attempt::Again);
         }
@@ -197,7 +200,7 @@ impl Mount {
         claims.answered(done.bytes, slot.retained_write_counts());
         ended();
         drop(guard);
-        // The write is done even if these fail: the next read or sync completes them.
+        // The write is done even if these calls fail. The next read or sync completes them.
         if epoch > resent {
             let _ = self.settle(false);
         }
@@ -209,8 +212,8 @@ impl Mount {
         Ok(Attempt::Done(done.bytes))
     }
 
-    /// Called after another process took over the blocks of a write, or another lock of this call. The server has what was sent
-    /// by now, or never will. The write begins again unless the server has it.
+    /// Called after another process took over the block locks of a write, or another lock of this call. By now the server has
+    /// what was sent, or will never get it. The write begins again unless the server has the data.
     fn after_loss(&self, guard: WriteGuard<'_>, claims: Option<Claims<'_>>, length: usize) -> Result<Attempt, Error> {
         drop(guard);
         let done = match claims {
@@ -228,12 +231,12 @@ impl Mount {
         match (self.segment.members().may_send(), done) {
             (true, _) => Ok(Attempt::Again),
             (false, 0) => Err(Error::TakenOver),
-            // An append: others have appended after it.
+            // This was an append, and other processes have appended after it.
             (false, _) => Ok(Attempt::Done(done)),
         }
     }
 
-    /// Frees chunks: commits this file, or completes what killed writers left.
+    /// Frees chunks: commits `file`, or without a file completes what killed writers left.
     pub(super) fn make_space(&self, file: Option<FileRef>) -> Result<(), Error> {
         let Some(file) = file else { return self.settle(true) };
         // The file may not be open here: the pin keeps its slot from being reused.

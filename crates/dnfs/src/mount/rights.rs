@@ -1,5 +1,5 @@
-//! The rights of the caller. The server checks each call, but open(2), access(2) and other system calls have to know the rights
-//! before. Access that the mode bits grant is granted without a call. If they deny it, the client asks the server by ACCESS (RFC
+//! The rights of the caller. The server checks each call, but open(2), access(2) and other system calls need the rights before
+//! that. The client grants what the mode bits grant without a call. If they deny it, the client asks the server by ACCESS (RFC
 //! 1813 3.3.4): the server may map users, have access control lists, or know more than 16 groups of a user.
 
 use super::{Mount, Object, OpenHow};
@@ -37,8 +37,8 @@ impl Mount {
         Ok(rights().all(|rights| granted.has_any(rights)))
     }
 
-    /// Refuses a further name for a file where the kernel would refuse it on a file system of its own (`fs.protected_hardlinks`,
-    /// proc_sys_fs(5)), so that no user keeps another user's file by a link. `uid` is the caller's on this host.
+    /// Refuses a hard link that the kernel would refuse on a local file system (`fs.protected_hardlinks`, proc_sys_fs(5)), so
+    /// that no user keeps another user's file by a link. `uid` is the caller's user ID on this host.
     ///
     /// # Errors
     /// [`FsError::NotOwner`].
@@ -61,14 +61,14 @@ impl Mount {
         self.server_grants(directory, FileKind::Directory, WRITE)
     }
 
-    /// Checks the rights of open(2) for an existing file. NFSv3 has no open, so the server lets an owner read and write whatever
-    /// the mode says.
+    /// Checks the rights of open(2) for an existing file. NFSv3 has no open, so a server lets the owner read and write
+    /// regardless of the mode.
     pub(super) fn check_open(&self, object: &Object, how: &OpenHow) -> Result<(), Error> {
         let wanted = if how.read { READ } else { 0 } | if how.write || how.truncate { WRITE } else { 0 };
         self.check_rights(object, wanted)
     }
 
-    /// Whether the mode grants all of `wanted`. The server may map root to another user, so root is granted what everybody may do.
+    /// Whether the mode grants all of `wanted`. The server may map root to another user, so root gets only the rights of others.
     fn mode_grants(&self, attr: &Attributes, wanted: u32) -> bool {
         let bits = if self.who.uid == 0 {
             attr.mode & 0o7
@@ -83,7 +83,7 @@ impl Mount {
     }
 }
 
-/// The host's setting; protected if it cannot be read.
+/// Whether the host protects hard links. True if the setting cannot be read.
 fn hard_links_are_protected() -> bool {
     let mut digit = [0];
     let read = open_array(b"/proc/sys/fs/protected_hardlinks\0", libc::O_RDONLY, 0).and_then(|file| read(&file, &mut digit));

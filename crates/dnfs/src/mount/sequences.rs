@@ -19,13 +19,13 @@ pub(super) struct Sequences([Place; PLACES]);
 
 #[derive(Debug, Default)]
 struct Place {
-    /// Slot and generation (32 bits), writes.
+    /// Upper half: the lower 16 bits of slot and of generation. Lower half: number of writes.
     habit: AtomicU64,
     end: AtomicU64,
 }
 
 impl Sequences {
-    /// Called before a write. Returns whether it continues others.
+    /// Called before a write. Returns whether the write continues earlier small writes.
     pub(super) fn follows(&self, file: FileRef, offset: u64, bytes: usize) -> bool {
         let place = &self.0[file.slot as usize % PLACES];
         let (habit, key) = (place.habit.load(Relaxed), Self::key(file));
@@ -37,7 +37,7 @@ impl Sequences {
     }
 
     fn key(file: FileRef) -> u64 {
-        // A generation in use is odd: zero stands for no file.
+        // The generation of a slot in use is odd, so the key of a file is never zero.
         u64::from(file.slot & 0xffff) << 16 | u64::from(file.generation & 0xffff)
     }
 }

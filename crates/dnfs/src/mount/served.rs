@@ -1,19 +1,20 @@
 //! Finds out what the server exports under the path of a mount: the volume of the segment, another one, or nothing for now
 //! (docs/design/026-away.md).
 //!
-//! Attaching processes ask, and the keeper while programs wait. Only this file resolves the server's name again.
+//! An attaching process asks, and so does the keeper while programs wait. Only this file resolves the server's name
+//! again.
 
 use core::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use super::attach::{client_of, lock, parts_of};
+use super::stored_parts::{client_of, lock, parts_of};
 use super::url_roots::knows_any;
 use super::{MountSpec, mount_paths};
-use crate::client::{Client, MountParts};
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::FsError;
 use crate::limits::{ASK_TIME_MS, GONE_ASK_MS, GONE_PAUSE_MS_MIN, UNRESPONSIVE_MS};
+use crate::nfs3::client::{Client, MountParts};
 use crate::options::{GonePolicy, Options};
 use crate::rpc::events::Cause;
 use crate::rpc::service::RetryPolicy;
@@ -105,7 +106,8 @@ fn at_host(url: &NfsUrl, host: u32) -> NfsUrl {
     NfsUrl { servers: vec![name], ..url.clone() }
 }
 
-/// Whether an export could not be mounted because its path leads to no directory: MNT, or LOOKUP from an export above it, said so.
+/// Whether an export could not be mounted because its path is not a directory, as MNT, or LOOKUP from an export above it,
+/// answered.
 const fn names_no_directory(error: &Error) -> bool {
     matches!(
         error,
@@ -122,8 +124,8 @@ fn knows_another(client: &Client) -> Result<bool, Error> {
     }
 }
 
-/// Removes the notes of the URLs whose directory was removed on the server, although the server has the volume. Programs that wait for
-/// such a directory then get ESTALE.
+/// Removes the notes of the URLs whose directory was removed on the server, although the server has the volume. Programs that
+/// wait for such a directory then get ESTALE.
 pub(super) fn forget_removed(segment: &Segment, client: &Client, spec: &MountSpec, who: &Credentials) {
     let (runtime_root, identity) = (runtime_root(), segment.header().identity.load(Relaxed));
     for mounted in mount_paths::list(segment.directory().path()) {
@@ -195,7 +197,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Begins to wait. The client only reports.
+    /// Begins to wait. `client` only reports the wait.
     pub(super) fn begin(client: Client) -> Self {
         let limit = match client.service.retry_policy {
             RetryPolicy::Soft(limit) => Some(limit),
@@ -207,7 +209,8 @@ impl Waiting {
     /// Waits until the next question is due. Returns the factor by which that question may exceed [`ASK_TIME`].
     ///
     /// # Errors
-    /// `error`, the server's last answer, when the time of a soft mount is over; [`Error::ExportGone`] with `gone=error`.
+    /// `error`, the server's last answer, if the time of a soft mount is over; [`Error::ExportGone`] if the server
+    /// exports nothing and `gone=error` is set.
     pub(super) fn go_on(&mut self, segment: &Segment, error: Error, is_refused: bool) -> Result<u32, Error> {
         let (service, waited) = (&self.client.service, self.since.elapsed());
         if is_refused && self.client.gone_policy != GonePolicy::Wait {

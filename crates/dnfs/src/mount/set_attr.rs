@@ -29,7 +29,8 @@ impl Mount {
             && self.last_set.age_ms(file).is_some_and(|age_ms| age_ms <= SAME_OWNER_MS_MAX)
             && !self.shared_use
             && slot.attr_record().is_some_and(|known| {
-                // The server refuses this to a user that may only write, although it has just set the times.
+                // For other users the server decides: it refuses this to a user that may only write, even if that user
+                // has just set the times.
                 [0, known.uid].contains(&self.who.uid) && gives_the_same_owner(set, kind, &known)
             })
         {

@@ -1,8 +1,8 @@
 //! Writes at the offset of an open file description that several processes share (fork, exec, SCM_RIGHTS).
 //!
 //! A writer reserves its range: it moves the offset first. If it is killed before the server has the bytes, the next writer would
-//! leave zeros there. So writers of a shared offset take turns under the file's lock, and note in the file's slot where the reserved
-//! range ends. A writer that finds such a note left moves the offset back to the end of the file.
+//! leave zeros there. So writers of a shared offset take turns under the file's lock, and note in the file's slot where the
+//! reserved range ends. A writer that finds such a note moves the offset back to the end of the file.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::io::IoSlice;
@@ -17,10 +17,10 @@ use crate::segment::local;
 use crate::sys::local_file::{move_offset, set_offset};
 
 impl Mount {
-    /// Writes `bufs` at the offset of a description, and moves that by the bytes written.
+    /// Writes `bufs` at the offset of a description, and moves the offset by the bytes written.
     ///
     /// # Errors
-    /// As [`Self::write`]; ENOLCK when this process can hold no lock.
+    /// As [`Self::write`]; ENOLCK if this process can hold no lock.
     pub fn write_at_shared_offset(
         &self,
         file: FileRef,
@@ -31,7 +31,7 @@ impl Mount {
         self.write_in_turn(file, description, &mut Payload::Given(bufs), how)
     }
 
-    /// The same as [`Self::write_from`].
+    /// As [`Self::write_at_shared_offset`], for the source of `lazy`, as in [`Self::write_from`].
     ///
     /// # Errors
     /// As [`Self::write_at_shared_offset`].
@@ -74,8 +74,8 @@ impl Mount {
         })
     }
 
-    /// With the file's lock: moves the offset back over a range that was reserved by a writer which was killed, or whose lock was taken over, as far
-    /// as the server does not have it.
+    /// Moves the offset back over a range that a writer reserved before it was killed or its lock was taken over, as far as the
+    /// server does not have the range. The caller holds the file's lock.
     fn undo_left_reservation(&self, file: FileRef, slot: &Slot, description: BorrowedFd<'_>) -> Result<(), Error> {
         let end = slot.offset_reserved.load(Acquire);
         if end == 0 {
@@ -93,8 +93,8 @@ impl Mount {
     }
 }
 
-/// Moves the offset over the next `length` bytes. Returns their end. Notes nothing if they begin behind the end of the file: the program wants a
-/// hole there.
+/// Moves the offset over the next `length` bytes and returns their end. Notes nothing if they begin after the end of the file:
+/// the program wants a hole there.
 fn reserve(slot: &Slot, description: BorrowedFd<'_>, length: u64) -> Result<u64, Error> {
     let moved = |bytes| move_offset(description, bytes).map_err(local("move the offset of a file"));
     let begin = moved(0)?;

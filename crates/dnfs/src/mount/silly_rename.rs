@@ -62,7 +62,8 @@ impl Mount {
             }
             Err(_) => return, // the call may have succeeded
         }
-        // It may have other names, and a process that was killed before its rename or link left its former name.
+        // The file may have other names. It still has its former name if a process was killed before its rename or
+        // link.
         let named = !matches!(
             handle_of(slot).and_then(|handle| self.client.getattr(&handle)),
             Err(Error::Fs(FsError::Stale | FsError::BadHandle))

@@ -1,5 +1,5 @@
-//! Stray files: a program of root that the preload library does not reach made them in the directory where placeholders of
-//! directories are made. `../..` of a placeholder leads there. These files are on no server.
+//! Stray files. A program of root without the preload library made them in the directory that holds the placeholders of
+//! directories, because `../..` of a placeholder leads there. They are not on the server.
 
 use std::collections::HashSet;
 use std::os::unix::net::UnixDatagram;
@@ -9,9 +9,11 @@ use std::time::Duration;
 use super::Observer;
 use crate::segment::runtime_dir::RuntimeDir;
 
-/// The keeper lists the directory once in this many seconds.
+/// [`Strays::look`] lists the directory at each call of this number; the keeper calls it once a
+/// second.
 const EVERY: u32 = 10;
-/// Age of a placeholder whose creator was killed before it removed it.
+/// A placeholder of this age was left by a process that was killed before it removed the
+/// placeholder.
 const LEFT_AFTER: Duration = Duration::from_secs(60);
 /// The system log; facility and severity of a line: daemon, warning (RFC 5424 6.2.1).
 const SYSTEM_LOG: &str = "/dev/log";
@@ -25,7 +27,8 @@ pub(super) struct Strays {
 }
 
 impl Strays {
-    /// Every tenth call: removes what processes left that were killed while they made a placeholder or the segment, and sends a line to the system log for each new stray.
+    /// Each tenth call removes what killed processes left while they made a placeholder or the segment, and sends a line to the
+    /// system log for each new stray.
     pub(super) fn look(&mut self, directory: &RuntimeDir) {
         self.looks += 1;
         if self.looks % EVERY != 1 {
@@ -51,7 +54,7 @@ impl Strays {
     }
 }
 
-/// Sends a line. Does not wait if the log is full.
+/// Sends a line. Returns an error, instead of waiting, if the log is full.
 fn send(line: &str, log: &Path) -> std::io::Result<()> {
     let socket = UnixDatagram::unbound()?;
     socket.set_nonblocking(true)?;
@@ -59,7 +62,8 @@ fn send(line: &str, log: &Path) -> std::io::Result<()> {
 }
 
 impl Observer {
-    /// Files that a program of root without the library made by a relative path that leads out of the mount. They are on no server.
+    /// Files that a program of root without the library made by a relative path that leads out of the mount. They are not on the
+    /// server.
     #[must_use]
     pub fn strays(&self) -> Vec<PathBuf> {
         strays_in(&self.segment.directory().path().join(RuntimeDir::DIRECTORIES))
@@ -88,7 +92,8 @@ fn remove_left(folder: &Path) {
     }
 }
 
-/// Removes segments that processes were making when another one was faster. One that goes on attaches to the segment that there is.
+/// Removes the unfinished segments of processes that created one while another process was faster. Such a process attaches to the
+/// finished segment if it continues.
 fn remove_unfinished_segments(folder: &Path) {
     for file in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if file.file_name().as_encoded_bytes().starts_with(RuntimeDir::NEW_SEGMENT.as_bytes()) {

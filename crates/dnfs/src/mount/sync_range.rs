@@ -11,7 +11,7 @@ impl Mount {
     /// flush the whole file. Does not wait. Does nothing if nothing is retained (`retain=0`), without a keeper, and while the
     /// keeper has another file to commit.
     ///
-    /// **Durability**: none.
+    /// **Durability**: nothing is durable when this returns.
     pub fn start_sync(&self, file: FileRef) {
         let Some(slot) = self.segment.slot(file).filter(|slot| slot.has_retained()) else { return };
         if slot.commit_sender.load(Acquire) == 0

@@ -35,7 +35,7 @@ impl Mount {
         truncated.store(file.word(), SeqCst);
         let done = self.client.setattr(handle, set, None);
         if !gate.is_held() {
-            return done; // the process that took the gate over has handled the kept data
+            return done; // the process that took the gate over has handled the retained data
         }
         match (&done, set.size) {
             (Ok(_), Some(size)) => retention.drop_beyond(file, size),
@@ -72,8 +72,8 @@ impl Mount {
         Ok(())
     }
 
-    /// Drops kept data after the end of the server's file. Does nothing after a restart that lost data, when the file is
-    /// shorter than was written. The caller holds the gate.
+    /// Drops retained data after the end of the server's file. Does nothing if the server restarted and the retained
+    /// data was not resent since: the file may then be shorter than was written. The caller holds the gate.
     fn drop_beyond_the_end(&self, retention: &Retention, file: FileRef, slot: &Slot) -> Result<(), Error> {
         let newest = self.segment.verifiers().newest();
         match self.client.getattr(&handle_of(slot)?) {
@@ -86,7 +86,7 @@ impl Mount {
 }
 
 impl Retention {
-    /// Frees what is kept of `file` from byte `size` on. The caller holds the gate.
+    /// Frees the retained data of `file` from byte `size` on. The caller holds the gate.
     fn drop_beyond(&self, file: FileRef, size: u64) {
         let of_file = self
             .records()

@@ -9,7 +9,7 @@ impl Observer {
     /// Whether a process uses the mount or a keeper serves it.
     ///
     /// # Errors
-    /// The kernel's, of the locks.
+    /// A lock cannot be opened or taken.
     pub fn is_in_use(&self) -> Result<bool, SegmentError> {
         Ok(Alone::take(self.segment.directory())?.is_none())
     }
@@ -18,7 +18,7 @@ impl Observer {
     /// without a name. False in doubt.
     ///
     /// # Errors
-    /// The kernel's, of the locks.
+    /// A lock cannot be opened or taken.
     pub fn is_dead(&self) -> Result<bool, SegmentError> {
         let Some(_alone) = Alone::take(self.segment.directory())? else { return Ok(false) };
         self.holds_nothing()
@@ -27,7 +27,7 @@ impl Observer {
     /// Removes the directory of the mount if the mount is dead. Returns whether it was.
     ///
     /// # Errors
-    /// The kernel's.
+    /// A lock cannot be opened or taken; the directory cannot be removed.
     pub fn remove_if_dead(&self) -> Result<bool, SegmentError> {
         let directory = self.segment.directory();
         let Some(_alone) = Alone::take(directory)? else { return Ok(false) };
@@ -43,7 +43,7 @@ impl Observer {
     /// Whether programs use the mount, or have a file of it open that they have not touched since exec.
     ///
     /// # Errors
-    /// The kernel's, of the locks.
+    /// A lock cannot be opened or taken.
     pub fn is_used(&self) -> Result<bool, SegmentError> {
         Ok(give_up::without_users(self.segment.directory()).is_none() || self.has_open_files()?)
     }
@@ -59,7 +59,7 @@ impl Observer {
         let keeps_data = match retention.map_if_there() {
             Ok(true) => retention.usage(segment).bytes > 0 || retention.has_left_records(),
             Ok(false) => false,
-            Err(_) => true, // it is of another version
+            Err(_) => true, // the area has another version
         };
         if keeps_data || segment.has_silly_files() || segment.live_files().any(|(_, slot)| !slot.may_go()) {
             return Ok(false);

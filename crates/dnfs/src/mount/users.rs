@@ -6,10 +6,10 @@ use core::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
 use super::{Directories, FileRef, Mount, handle_of};
-use crate::client::Client;
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::{FsError, WriteVerifier};
+use crate::nfs3::client::Client;
 use crate::segment::SegmentError;
 use crate::segment::layout::{CREDENTIAL_COUNT, Slot};
 use crate::segment::runtime_root::trusted;
@@ -81,22 +81,24 @@ impl Mount {
         Some(place)
     }
 
-    /// Notes that these credentials removed its last name.
+    /// Notes that these credentials removed the file's last name.
     pub(super) fn note_remover(&self, file: FileRef) {
         if let (Some(place), Some(slot)) = (self.credentials_number(), self.segment.slot(file)) {
             note(&slot.remover_credentials, place);
         }
     }
 
-    /// Sends COMMIT until nothing written before this call is unstable, as this user, or as the file's writer if this user may
-    /// not. `is_refusal` says which errors mean that the data is lost; that one user may not COMMIT does not.
+    /// Sends COMMIT until nothing written before this call is unstable, as this user, or as the file's writer if the server
+    /// denies COMMIT to this user. `is_refusal` returns which errors mean that the data is lost. A denial to a user that did
+    /// not write is not such an error.
     pub(super) fn commit_as_allowed(&self, file: FileRef, slot: &Slot, is_refusal: impl Fn(&Error) -> bool) -> Result<(), Error> {
         let writer = slot.writer_credentials.load(Relaxed);
         let is_writer = writer != 0 && self.credentials_number() == Some(writer - 1);
         let done = self.commit_writes_by(&self.client, file, slot, |error| is_refusal(error) && (is_writer || !is_denial(error)));
         match done {
             Err(error) if !is_writer && is_denial(&error) => match writer {
-                // No process wrote since the segment was created, and this user could not.
+                // No process has written since the segment was created, so there is nothing to
+                // commit.
                 0 if !slot.has_unsaved() => Ok(()),
                 0 => Err(error),
                 place => self.commit_writes_by(self.acting_as(place - 1)?, file, slot, is_refusal),
@@ -127,8 +129,8 @@ impl Mount {
         Ok(other.get_or_init(|| Box::new(client)))
     }
 
-    /// The server's current verifier, if a connection was made since the last request for it. Asked as the file's writer if
-    /// this user may not write.
+    /// The server's current verifier, if a connection was made since the last request for it. Asks as the file's writer if
+    /// the server denies the request to this user.
     pub(super) fn verifier_after_connect(&self, slot: &Slot) -> Result<Option<WriteVerifier>, Error> {
         self.client.verifier_after_connect(|| {
             let handle = handle_of(slot)?;

@@ -27,7 +27,7 @@ const PREFIX: &[u8] = b"/wal-";
 /// The byte that the side locks, beyond those that SQLite locks. The library's programs share the lock; a FUSE mount locks it
 /// exclusively.
 const SIDE: i64 = 1 << 61;
-/// A process locks the byte at this offset plus its process number.
+/// A process locks the byte at this offset plus its process id.
 const PROCESSES: i64 = SIDE + 1;
 
 /// How programs use a WAL index.

@@ -1,7 +1,7 @@
 //! Resolves a path to an object, component by component.
 
+use super::Mount;
 use super::directories::Known;
-use super::{Mount, OpenDirectory};
 use crate::error::Error;
 use crate::file::{Attributes, FileHandle, FileKind, FsError};
 use crate::limits::{ATTRIBUTE_AGE_MS_MAX, COMPONENT_BYTES_MAX, LOOKUP_ROUNDS_MAX, PATH_BYTES_MAX, SYMLINKS_MAX};
@@ -11,33 +11,36 @@ use crate::sys::clock::monotonic_ms;
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly every walk ends in an entry; a box would cost an allocation")]
 pub enum Walk {
-    /// In this mount.
+    /// The path ends in this mount.
     At(Entry),
-    /// Outside: the absolute path to continue with, including the rest of the walk.
+    /// The path leads out of the mount: the absolute path to continue with, including the rest of
+    /// the walk.
     Leaves(Vec<u8>),
 }
 
 /// What a walk does with the last name of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LastName {
-    /// It is looked up, and a symbolic link is followed: open and stat.
+    /// The name is looked up, and a symbolic link is followed: open and stat.
     Followed,
-    /// It is looked up, and followed only if a slash comes after it: lstat.
+    /// The name is looked up, and followed only if a slash comes after it: lstat.
     Kept,
-    /// It is looked up and never followed, not even with a slash after it: mkdir, unlink, rename.
+    /// The name is looked up and never followed, not even with a slash after it: mkdir, unlink,
+    /// rename.
     Itself,
-    /// It is assumed not to exist, without a call: for a creation that fails if it exists, which the server checks.
+    /// The name is assumed not to exist, without a call: for a creation that fails if it exists, which the server
+    /// checks.
     New,
 }
 
 impl From<bool> for LastName {
-    /// Whether it is followed.
+    /// `true` is [`LastName::Followed`], `false` is [`LastName::Kept`].
     fn from(follow: bool) -> Self {
         if follow { Self::Followed } else { Self::Kept }
     }
 }
 
-/// How a path ends: names are made and removed by a name alone.
+/// How a path ends. A call that creates or removes a name needs a path that ends in a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathEnd {
     /// In a name, perhaps with slashes after it.
@@ -48,6 +51,34 @@ pub enum PathEnd {
     DotDot,
     /// At the root of the mount.
     Root,
+}
+
+/// A directory of the server, open in a program or its working directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenDirectory {
+    /// Its handle.
+    pub handle: FileHandle,
+    /// Its path below the root of the mount when it was opened; [`Mount::locate`] returns the current one.
+    pub path: Vec<u8>,
+    /// Generation of the namespace in which the path was right; 0: the path is not known to be right.
+    pub(super) path_as_of: u64,
+    /// Its parent when it was opened: `..` of a removed directory.
+    pub(super) parent: FileHandle,
+}
+
+impl OpenDirectory {
+    /// The object that a walk found. `None` if the name does not exist.
+    #[must_use]
+    pub fn of(entry: &Entry) -> Option<Self> {
+        let object = entry.object.as_ref()?;
+        Some(Self { handle: object.handle, path: entry.path.clone(), path_as_of: entry.path_as_of, parent: entry.parent })
+    }
+
+    /// The same directory, with a path that may be outdated.
+    #[must_use]
+    pub fn with_doubtful_path(&self) -> Self {
+        Self { path_as_of: 0, ..self.clone() }
+    }
 }
 
 /// A name in a directory, and what it stood for when it was looked up.
@@ -107,7 +138,7 @@ enum Step {
 }
 
 impl Mount {
-    /// Follows `path` from the root of this mount. `last` says what to do with its last name.
+    /// Follows `path` from the root of this mount. `last` determines what happens with its last name.
     ///
     /// Cached directories cost no call (with `noac` one LOOKUP each). The last component costs one LOOKUP unless it is
     /// [`LastName::New`].
@@ -128,7 +159,7 @@ impl Mount {
     /// parent that the server returns.
     ///
     /// # Errors
-    /// As [`Self::walk`]. STALE when the directory is gone, NOENT when it was removed through this mount. NAMETOOLONG when the path
+    /// As [`Self::walk`]. STALE if the directory is gone, NOENT if it was removed through this mount. NAMETOOLONG if the path
     /// from the root would be too long.
     pub fn walk_from(&self, directory: &OpenDirectory, path: &[u8], last: impl Into<LastName>) -> Result<Walk, Error> {
         self.check_volume()?;
@@ -195,7 +226,7 @@ impl Mount {
 }
 
 impl<'a> Walker<'a> {
-    /// From the root of the mount.
+    /// Begins at the root of the mount.
     fn new(mount: &'a Mount, path: &[u8], path_as_of: u64) -> Self {
         let mut walker = Self {
             mount,
@@ -214,7 +245,7 @@ impl<'a> Walker<'a> {
         walker
     }
 
-    /// Puts the components of `path` before those still to go.
+    /// Puts the components of `path` before the remaining ones.
     fn push(&mut self, path: &[u8]) {
         if self.pending.is_empty() && path.ends_with(b"/") {
             self.must_be_directory = true;

@@ -25,7 +25,8 @@ pub(crate) struct CallingThread {
     /// The leases of the current call are those from `base` to `count`.
     pub(crate) base: AtomicU32,
     pub(crate) count: AtomicU32,
-    /// Number of marked calls that the thread is in: each one interrupts the one before. Calls that the thread left by a jump count too.
+    /// Number of marked calls that the thread is in: each one interrupts the previous one. Calls that the thread left by a jump
+    /// count too.
     pub(crate) depth: AtomicU32,
     /// Stack mark of the innermost call.
     pub(crate) innermost: MarkPlace,

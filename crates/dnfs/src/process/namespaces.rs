@@ -19,7 +19,7 @@ pub(crate) struct UserNamespaces {
 
 /// A user namespace below that of the mounts.
 pub(crate) struct UserNamespace {
-    /// Of its file.
+    /// Inode number of its file.
     pub(crate) inode: u64,
     pub(crate) users: IdMap,
     pub(crate) groups: IdMap,
@@ -54,7 +54,8 @@ impl UserNamespaces {
         self.current.load(Ordering::Acquire) == UNDETERMINED
     }
 
-    /// Until [`Self::set_current`], the namespace of the mounts is the current one, unless another was determined before.
+    /// Makes the namespace of the mounts the current one until [`Self::set_current`], unless another was determined
+    /// before.
     pub(crate) fn begin_search(&self) {
         let _ = self.current.compare_exchange(UNDETERMINED, THE_MOUNTS, Ordering::AcqRel, Ordering::Acquire);
     }
@@ -97,17 +98,17 @@ impl IdMap {
         Self(String::from_utf8_lossy(text).lines().filter_map(range).collect())
     }
 
-    /// The map was not written yet, or cannot be read.
+    /// Whether the map was not written yet, or cannot be read.
     pub(crate) const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The number outside the namespace of an id inside it.
+    /// The number that an id inside the namespace has outside it.
     pub(crate) fn outside(&self, id: u32) -> Option<u32> {
         self.0.iter().find_map(|range| moved(id, range.inside, range.outside, range.count))
     }
 
-    /// The number inside the namespace of an id outside it.
+    /// The number that an id outside the namespace has inside it.
     pub(crate) fn inside(&self, id: u32) -> Option<u32> {
         self.0.iter().find_map(|range| moved(id, range.outside, range.inside, range.count))
     }

@@ -56,7 +56,7 @@ impl Retention {
     /// Maps the file if another process has created it.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The file cannot be opened or mapped.
     pub(crate) fn map_if_there(&self) -> Result<bool, Errno> {
         if let Some(mapping) = self.attach()? {
             self.memory.install(mapping);
@@ -68,7 +68,7 @@ impl Retention {
     /// could get no memory, no process of the mount retains anything from then on.
     ///
     /// # Errors
-    /// The kernel's, if this process cannot create or map the file.
+    /// This process cannot create or map the file, or cannot get the lock.
     pub(crate) fn map(&self, retain_bytes: &AtomicU64) -> Result<bool, Errno> {
         if self.map_if_there()? {
             return Ok(true);
@@ -127,12 +127,12 @@ impl Retention {
         self.memory.values(RECORDS_OFFSET, count as usize)
     }
 
-    /// Stores the data of a chunk.
+    /// Stores data in a chunk, from its byte `at` on.
     pub(super) fn store(&self, chunk: usize, at: usize, from: &[u8]) {
         self.memory.copy_in(self.data_at(chunk) + at, from);
     }
 
-    /// The data of a chunk, from its start.
+    /// Copies the data of a chunk, from its start.
     pub(crate) fn load(&self, chunk: usize, to: &mut [u8]) {
         self.memory.copy_out(self.data_at(chunk), to);
     }
@@ -196,7 +196,8 @@ impl Retention {
         }
         let file = open(&self.fresh_path, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, FILE_MODE)?;
         let free = free_bytes(&file)?;
-        // At most a quarter of the free space. The minimum may use half of it, since with less nothing would be kept.
+        // The area takes at most a quarter of the free space. The minimum may take half of it, since with less nothing
+        // would be kept.
         let bytes = bytes_max.min((free / 4).max(RETAIN_BYTES_MIN.min(free / 2)));
         if bytes < RETAIN_BYTES_MIN {
             return Err(Errno(libc::ENOSPC));

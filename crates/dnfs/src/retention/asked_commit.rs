@@ -24,8 +24,8 @@ impl Retention {
         true
     }
 
-    /// For a writer without a free chunk: waits for the COMMIT that the keeper is sending. False if it sends none, or takes too
-    /// long.
+    /// For a writer without a free chunk: waits for the COMMIT that the keeper is sending. Returns false if it sends no COMMIT,
+    /// or takes too long.
     pub(crate) fn wait_for_commit(&self) -> bool {
         let header = self.header();
         if header.commit_file.load(SeqCst) == 0 || !header.has_keeper() {

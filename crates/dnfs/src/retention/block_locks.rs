@@ -44,7 +44,7 @@ struct Words<'a> {
 pub(crate) struct Gate<'a> {
     locks: BlockLocks<'a>,
     lease: Lease<'a>,
-    /// Some words are still held by holders that died or were stopped.
+    /// Whether holders that died or were stopped still hold words.
     pub(crate) has_dead: bool,
 }
 
@@ -220,7 +220,7 @@ impl Gate<'_> {
         }
     }
 
-    /// Whether no other thread has taken it over.
+    /// Whether no other thread has taken the gate over.
     pub(crate) fn is_held(&self) -> bool {
         self.lease.is_held()
     }

@@ -33,7 +33,7 @@ pub(crate) struct Claims<'r> {
 pub(crate) struct NoChunk(pub(crate) Option<FileRef>);
 
 impl Retention {
-    /// Takes chunks for a piece, and its order numbers.
+    /// Claims the chunks of a piece, and draws its order numbers.
     pub(crate) fn claim_piece(&self, segment: &Segment, piece: Extent) -> Result<Claims<'_>, NoChunk> {
         let owner = self.members.owner().ok_or(NoChunk(None))?;
         let chunks = [(0, Life::FREE); PIECE_BLOCKS_MAX];
@@ -122,20 +122,21 @@ impl Retention {
             State::Free => true,
             State::Answered => self.is_committed(segment, record),
             State::Claimed => dead_too && self.has_died(record),
-            // It is needed even if its writer was killed: another client may have read the part that the server has.
+            // The record is needed even if its writer was killed: another client may have read the part that the server
+            // has.
             State::Published | State::Unsent => false,
-            // Not reused while its writer lives.
+            // The record is not reused while its writer lives.
             State::Kept => dead_too && self.has_died(record) && self.is_committed(segment, record),
             State::Void => dead_too && self.has_died(record),
         }
     }
 
-    /// Whether a COMMIT covers it, or its file is gone.
+    /// Whether a COMMIT covers the record, or its file is gone.
     fn is_committed(&self, segment: &Segment, record: &super::layout::Record) -> bool {
         segment.slot(record.file()).is_none_or(|slot| slot.clean.load(Acquire) >= record.answer.load(Relaxed))
     }
 
-    /// Whether its writer has died.
+    /// Whether the record's writer has died.
     pub(crate) fn has_died(&self, record: &super::layout::Record) -> bool {
         self.members.has_died(u64::from(record.life().process()) << 32)
     }
@@ -175,7 +176,7 @@ impl Retention {
 }
 
 impl Claims<'_> {
-    /// Keeps the piece's bytes up to `end` at least. They are published when this returns; the caller sends them afterwards.
+    /// Stores and publishes the piece's bytes up to `end` at least. The caller sends them afterwards.
     pub(crate) fn publish(&mut self, payload: &Payload<'_, '_>, end: usize) {
         let piece_bytes = payload.available().min(self.piece.length as usize);
         while self.published < self.count && self.published * CHUNK_BYTES < end {

@@ -1,6 +1,6 @@
 //! Byte layout of the file `retained`, version 4 (drawn in docs/design/010-retention.md).
 //!
-//! Everything but the data is an atomic integer of the host's byte order.
+//! Everything but the data is an atomic integer in the host's byte order.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -15,7 +15,7 @@ pub(crate) const CHUNK_BYTES: usize = 8192;
 /// Number of block locks. Two writes of different blocks share a lock by chance once in 500 times if 32 are in flight.
 pub(crate) const BLOCK_LOCK_COUNT: usize = 16_384;
 
-/// Runs of gathered writes that are not sent yet, at most.
+/// Maximum number of runs: coalesced writes of files that are not sent yet.
 pub(crate) const RUN_COUNT: usize = 32;
 /// Chunks of one run.
 pub(crate) const RUN_CHUNKS: usize = 128;
@@ -38,7 +38,7 @@ pub(crate) struct AreaHeader {
     pub(crate) chunk_max: AtomicU32,
     /// Chunks that have memory.
     pub(crate) chunk_count: AtomicU32,
-    /// 1: the kernel gave no more memory.
+    /// 1: no more chunks will get memory.
     pub(crate) is_full: AtomicU32,
     /// The next chunk to try; it only increases, and its remainder is the index.
     pub(crate) hand: AtomicU64,
@@ -54,26 +54,26 @@ pub(crate) struct AreaHeader {
     pub(crate) commit_file: AtomicU64,
     /// When the keeper last checked this area, in ms of the monotonic clock.
     pub(crate) keeper_ms: AtomicU64,
-    /// The keeper sleeps on it.
+    /// The keeper sleeps on this until a COMMIT is requested.
     pub(crate) commit_asked: EventCount,
-    /// Writers that found no chunk sleep on it while the keeper commits.
+    /// Writers that found no chunk sleep on this while the keeper commits.
     pub(crate) commit_done: EventCount,
-    /// The keeper sleeps on it while there is no run.
+    /// The keeper sleeps on this while there is no run.
     pub(crate) run_begun: EventCount,
 }
 
 /// Consecutive small writes of one file that are sent together (runs.rs).
 #[repr(C, align(64))]
 pub(crate) struct Run {
-    /// Owner word of the thread that adds to it or sends it; 0: free. Only the holder changes the fields below.
+    /// Owner word of the thread that adds to the run or sends it; 0: free. Only the holder changes the fields below.
     pub(crate) lock: AtomicU64,
     /// Slot and generation of the file; 0 while the run is free.
     pub(crate) file: AtomicU64,
-    /// Offset of its first byte in the file.
+    /// Offset of the run's first byte in the file.
     pub(crate) start: AtomicU64,
-    /// When it was begun, in ms of the monotonic clock.
+    /// When the run was begun, in ms of the monotonic clock.
     pub(crate) since_ms: AtomicU64,
-    /// Order number of its first chunk, drawn when it is sent.
+    /// Order number of the run's first chunk, drawn when the run is sent.
     pub(crate) order: AtomicU64,
     /// As in the records, after the server has answered; 0 before.
     pub(crate) answer: AtomicU64,
@@ -81,7 +81,7 @@ pub(crate) struct Run {
     pub(crate) length: AtomicU32,
     /// Place in the segment's table.
     pub(crate) credentials: AtomicU32,
-    /// Its chunks by place; `lives` has the life in which each was claimed.
+    /// The run's chunks by place; `lives` has the life in which each was claimed.
     pub(crate) chunks: [AtomicU32; RUN_CHUNKS],
     pub(crate) lives: [AtomicU64; RUN_CHUNKS],
 }

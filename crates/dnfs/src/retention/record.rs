@@ -11,7 +11,7 @@ use crate::segment::FileRef;
 const STATE_BITS: u32 = 3;
 const TURN_BITS: u32 = 29;
 
-/// Where a record is in its life.
+/// The stages of a record's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// Holds nothing.
@@ -43,7 +43,7 @@ impl Life {
         self.0
     }
 
-    /// The life of such a word.
+    /// The life of a word that [`Self::word`] returned.
     pub(crate) const fn of_word(word: u64) -> Self {
         Self(word)
     }
@@ -111,12 +111,12 @@ impl Record {
         let _ = self.life.compare_exchange(life.with(State::Published).0, life.with(State::Answered).0, Release, Relaxed);
     }
 
-    /// Makes it one of a run's chunks.
+    /// Makes the record one of a run's chunks.
     pub(crate) fn join_run(&self, life: Life) {
         let _ = self.life.compare_exchange(life.0, life.with(State::Unsent).0, Release, Relaxed);
     }
 
-    /// Whether it became a chunk of a run in this life.
+    /// Whether the record became a chunk of a run in this life.
     pub(crate) fn is_unsent(&self, life: Life) -> bool {
         self.life() == life.with(State::Unsent)
     }
@@ -136,8 +136,8 @@ impl Record {
         }
     }
 
-    /// Settles a record that a stopped writer published: with `answer` the server has the data. The record still belongs to the
-    /// writer.
+    /// Settles a record that a stopped writer published. `answer` is set if the server has the data. The record still belongs
+    /// to the writer.
     pub(crate) fn settle(&self, life: Life, answer: Option<u64>) {
         if let Some(answer) = answer {
             self.answer.store(answer, Relaxed);
@@ -191,7 +191,7 @@ impl Record {
 }
 
 impl Extent {
-    /// Offset of the first byte after it.
+    /// Offset of the first byte after the extent.
     pub(crate) const fn end(&self) -> u64 {
         self.offset + self.length as u64
     }

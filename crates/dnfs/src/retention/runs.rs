@@ -37,7 +37,8 @@ pub(crate) struct HeldRun<'r> {
 pub(crate) enum Hold<'r> {
     /// The caller holds it.
     Held(HeldRun<'r>),
-    /// Its holder was stopped and may still add to it. The caller sends its bytes without the lock.
+    /// The holder of the run was stopped and may still add to it. The caller sends its bytes
+    /// without the lock.
     Left,
 }
 
@@ -55,17 +56,17 @@ pub(crate) enum Gathered {
 }
 
 impl Run {
-    /// Offset of the first byte after it.
+    /// Offset of the first byte after the run.
     pub(crate) fn end(&self) -> u64 {
         self.start.load(Relaxed) + self.bytes() as u64
     }
 
-    /// Bytes written to it.
+    /// Bytes written to the run.
     pub(crate) fn bytes(&self) -> usize {
         (self.length.load(SeqCst) & !SEALED) as usize
     }
 
-    /// Accepts no more writes, after its holder was stopped. What is in it now was written; nothing else was.
+    /// Makes the run accept no more writes, after its holder was stopped. The writes that are in it now count as done.
     pub(crate) fn seal(&self) {
         self.length.fetch_or(SEALED, SeqCst);
     }
@@ -98,7 +99,7 @@ impl HeldRun<'_> {
         self.lease.is_of_this_process()
     }
 
-    /// Whether no other thread has taken it over.
+    /// Whether no other thread has taken the lock over.
     pub(crate) fn is_held(&self) -> bool {
         self.lease.is_held()
     }
@@ -130,7 +131,8 @@ impl Retention {
         (area / 4 / self.run_bytes().max(1)).clamp(1, RUN_COUNT)
     }
 
-    /// Room in bytes of a run that begins at `start`. It ends at a multiple of the maximum, so that large WRITEs are aligned.
+    /// Maximum bytes of a run that begins at `start`. The run ends at a multiple of the maximum, so that large WRITEs are
+    /// aligned, unless it would be shorter than half the maximum.
     fn room(&self, start: u64) -> usize {
         let most = self.run_bytes();
         let aligned = most - (start % most as u64) as usize;
@@ -256,7 +258,7 @@ impl Retention {
         if end == room { Gathered::KeptFull } else { Gathered::Kept }
     }
 
-    /// The chunk of a run for its byte `at`. The chunk is claimed for its first byte.
+    /// The chunk of a run for its byte `at`. Claims the chunk if `at` is its first byte.
     fn run_chunk(&self, segment: &Segment, owner: Owner, run: &Run, at: usize, due: &mut Option<FileRef>) -> Option<usize> {
         let place = at / CHUNK_BYTES;
         let (chunk, life) = run.chunk(place)?;
@@ -324,7 +326,8 @@ impl Retention {
     }
 
     /// Repairs a run whose holder was killed after the server had its data. The holder may have made records of the last
-    /// chunks, and others may use those again. The first chunks still belong to the run. The caller holds the lock.
+    /// chunks, and other writers may have reused those chunks. The first chunks still belong to the run. The caller
+    /// holds the lock.
     pub(crate) fn repair_run(&self, run: &Run) {
         if run.answer.load(Relaxed) == 0 {
             return;
@@ -338,8 +341,8 @@ impl Retention {
         run.answer.store(0, SeqCst);
     }
 
-    /// Ends a run after the server has written it, or as much as its length says. Its chunks become answered records; `order`
-    /// is the number of the first one. The caller holds the lock and the run's blocks.
+    /// Ends a run after the server has written it, or the part that its length covers. Its chunks become answered records;
+    /// `order` is the number of the first one. The caller holds the lock and the run's blocks.
     pub(crate) fn end_run(&self, held: &HeldRun<'_>, blocks: Option<&WriteGuard<'_>>, slot: &Slot, number: u32, order: u64) {
         let run = held.run;
         let length = run.bytes();
@@ -380,7 +383,7 @@ impl Retention {
         }
     }
 
-    /// Draws order numbers for the chunks of a run. The caller holds its blocks.
+    /// Draws order numbers for the chunks of a run. The caller holds the block locks of the run.
     pub(crate) fn orders_of_run(&self, run: &Run) -> u64 {
         self.next_order((run.bytes() as u64).div_ceil(CHUNK_BYTES as u64).max(1))
     }
@@ -391,7 +394,7 @@ impl Retention {
         self.runs().iter().zip(1..).filter_map(begun)
     }
 
-    /// For the keeper: waits until there is a run, `longest` at most. Returns when the oldest was begun.
+    /// For the keeper: waits until there is a run, `longest` at most. Returns when the oldest run was begun.
     pub(crate) fn wait_for_run(&self, segment: &Segment, longest: Duration) -> Option<u64> {
         self.header().run_begun.wait_at_most(longest, || self.begun_runs(segment).map(|(_, since_ms)| since_ms).min())
     }

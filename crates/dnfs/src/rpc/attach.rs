@@ -1,6 +1,6 @@
-//! ATTACH, the first call on a new connection. It tells the server which channel the connection carries, so that the server
+//! ATTACH, the first call on a new connection. It names the channel of the connection to the server, so that the server
 //! never executes what an earlier connection of the channel still delivers (`nfs_proto::channel1`). A server without the
-//! program is asked once only.
+//! program is asked only once.
 
 use super::fault::Fault;
 use super::response_timer::ResponseTimer;
@@ -43,8 +43,9 @@ impl ChannelIdentity {
         had
     }
 
-    /// Sends the call. When it returns, a server with the program has ended the calls of this channel's earlier connections and
-    /// executes no more of them.
+    /// Sends the call. If the server accepts it, the server has ended the calls of this channel's earlier connections and
+    /// executes no more of them. A server without the program, without room for the channel, or that denies the export ends
+    /// nothing; the connection is used all the same.
     pub(crate) fn attach(&mut self, stream: &mut Stream<'_>, service: &Service) -> Result<(), Fault> {
         let support = &service.channel_support;
         if self.channel == 0 {
@@ -83,9 +84,9 @@ impl ChannelIdentity {
 }
 
 impl ChannelIdentity {
-    /// Makes the server close the connections of the process with this number. The call is sent on a connection of another process.
-    /// Returns false if the server does not have the program, has no room to remember the number, or knows the number as one of another
-    /// mount. Returns `None` if the call must be repeated.
+    /// Makes the server close the connections of the process with this number. The call is sent on a connection of another
+    /// process. Returns false if the server does not have the program, has no place to remember the number, or knows the number
+    /// as one of another mount. Returns `None` if the call must be repeated.
     pub(crate) fn fence(&mut self, stream: &mut Stream<'_>, service: &Service, process: u64) -> Result<Option<bool>, Fault> {
         let support = &service.channel_support;
         let args = FenceArgs { instance: support.instance(), process };

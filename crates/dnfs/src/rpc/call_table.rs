@@ -110,7 +110,7 @@ impl CallTable {
         }
     }
 
-    /// A byte of this call may reach the server from now on.
+    /// Notes that a byte of this call may reach the server from now on.
     pub(super) fn set_sent(&mut self, xid: u32) {
         self.entry(xid).sent = true;
     }
@@ -124,7 +124,7 @@ impl CallTable {
         }
     }
 
-    /// Skips a reply to no call in flight. After too many of them it is an error.
+    /// Skips a reply that belongs to no call in flight. Returns an error after too many of them.
     pub(super) fn skip_unexpected(&mut self) -> Result<(), ProtocolError> {
         self.unexpected_count += 1;
         if self.unexpected_count > UNEXPECTED_REPLIES_MAX { Err(ProtocolError::UnexpectedReply) } else { Ok(()) }

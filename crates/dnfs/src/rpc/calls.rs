@@ -2,7 +2,7 @@
 
 use super::fault::Fault;
 use super::io_slices::{ReceiveList, SendList};
-use nfs_proto::nfs3::ReadOkHead;
+use crate::nfs3::read_reply::ReadHead;
 use nfs_proto::xdr::{Reader, Writer};
 use std::ops::Range;
 
@@ -30,7 +30,7 @@ pub(crate) trait Calls {
         0
     }
 
-    /// Buffers the payloads of WRITEs are gathered from.
+    /// Number of buffers that hold the payload of a WRITE.
     fn payload_segments(&self) -> usize {
         0
     }
@@ -48,7 +48,7 @@ pub(crate) trait Calls {
         0
     }
 
-    /// Buffers the data of READs is spread over.
+    /// Number of buffers for the data of a READ.
     fn target_segments(&self) -> usize {
         0
     }
@@ -61,9 +61,9 @@ pub(crate) trait Calls {
     /// Copies the first bytes of a READ's target.
     fn copy_target(&self, _call: usize, _to: &mut [u8]) {}
 
-    /// The data of a READ is in its target.
-    fn received(&mut self, _call: usize, _head: &ReadOkHead) {}
+    /// Called when the data of a READ is in its target.
+    fn received(&mut self, _call: usize, _head: &ReadHead) {}
 
-    /// The results of a call, from its status on, where they were received.
+    /// Takes the results of a call, from its status on, where they were received.
     fn reply(&mut self, call: usize, results: &mut Reader<'_>) -> Result<(), Fault>;
 }

@@ -18,10 +18,10 @@ use super::service::Service;
 use super::unanswered;
 use crate::error::{Error, ProtocolError};
 use crate::limits::SLOTS_MAX;
+use crate::nfs3::procedures::is_write;
 use crate::process::this_process;
 use crate::slot_limiter::KeptConnections;
 use crate::sys::clock;
-use nfs_proto::nfs3::Procedure;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -60,7 +60,7 @@ impl Channel {
     /// Makes calls until there are no more, and waits until each is answered. True if a call was resent.
     ///
     /// # Errors
-    /// When the retry policy gives up, or the RPC layer of the server refused a call. The connection is closed then.
+    /// If the retry policy gives up, or the RPC layer of the server refused a call. The connection is closed then.
     pub(crate) fn run<C: Calls>(&mut self, service: &Service, calls: &mut C) -> Result<bool, Error> {
         if this_process().identity.shares_memory() && !self.connection.is_aside() {
             return self.run_aside(service, calls);
@@ -92,7 +92,7 @@ impl Channel {
     /// been sent before.
     ///
     /// # Errors
-    /// When the retry policy gives up.
+    /// If the retry policy gives up.
     pub(super) fn recover<C: Calls>(
         &mut self,
         fault: Fault,
@@ -122,7 +122,7 @@ impl Channel {
     /// those that it received on the closed connection: the server must not execute them after the caller continues.
     fn renew(&mut self, service: &Service, procedure: u32) {
         self.connection.forget_port();
-        if procedure == Procedure::Write.number() {
+        if is_write(procedure) {
             clock::sleep(service.fence);
         }
         self.table.renew();
@@ -152,7 +152,7 @@ impl Channel {
         }
     }
 
-    /// Closes the connection: no reply can come any more.
+    /// Closes the connection: no reply can arrive any more.
     pub(crate) fn disconnect(&mut self) {
         self.buffer.clear();
         self.connection.disconnect();
@@ -259,15 +259,15 @@ impl Channel {
     /// server does not support that.
     ///
     /// # Errors
-    /// When the retry policy gives up.
+    /// If the retry policy gives up.
     pub(crate) fn fence(&mut self, service: &Service, number: u64) -> Result<bool, Error> {
         let mut backoff = Backoff::new();
         loop {
-            self.disconnect(); // it may have been made under that number
+            self.disconnect(); // the connection may have been made under that number
             this_process().identity.renew_number(number);
             match self.connect(service).and_then(|()| self.connection.fence(service, number)) {
                 Ok(Some(fenced)) => return Ok(fenced),
-                Ok(None) => {} // the server still executes calls of it
+                Ok(None) => {} // the server still executes calls of that process
                 Err(fault) => backoff.wait(fault, service)?,
             }
         }
@@ -342,7 +342,7 @@ impl Channel {
 /// the server may recognise its xid.
 #[inline]
 fn check_leases<C: Calls>(resends: bool, service: &Service, calls: &C) -> Result<(), Fault> {
-    let is_checked = !resends || calls.procedure() == Procedure::Write.number();
+    let is_checked = !resends || is_write(calls.procedure());
     if !is_checked || service.may_send() {
         return Ok(());
     }

@@ -19,12 +19,12 @@ const PRESENT: u32 = 1;
 const ABSENT: u32 = 2;
 
 impl ChannelSupport {
-    /// Whether the server may have it.
+    /// Whether the server may have the program.
     pub(crate) fn may_be_present(&self) -> bool {
         self.state.load(Relaxed) != ABSENT
     }
 
-    /// Whether the server has it, and so is Millrace's filer, which drops no call.
+    /// Whether the server has the program. Then it is Millrace's filer, which drops no call.
     pub(crate) fn is_present(&self) -> bool {
         self.state.load(Relaxed) == PRESENT
     }

@@ -126,7 +126,8 @@ impl Connection {
         Ok(true)
     }
 
-    /// Sets up a new connection: TLS, then ATTACH, which tells the server whose channel it is.
+    /// Sets up a new connection: TLS, then ATTACH, by which the server learns the channel of the
+    /// connection.
     fn set_up(&mut self, socket: &Socket, service: &Service) -> Result<Option<TlsStream>, Fault> {
         let start = |config| tls_handshake::start(socket, service, config);
         let mut tls = service.tls_config.as_ref().map(start).transpose()?;
@@ -177,7 +178,7 @@ impl Connection {
     pub(crate) fn reset_after_fork(&mut self) -> bool {
         let forked = self.is_of_parent();
         if forked {
-            std::mem::forget(self.tls.take()); // malloc's locks may have been copied, as in any child of a fork but `fork`'s
+            std::mem::forget(self.tls.take()); // malloc's locks may have been copied, unless the child is one of `fork`
             self.disconnect();
             self.begin_anew();
         }
@@ -223,7 +224,7 @@ impl Connection {
         self.socket.as_ref().ok_or_else(not_connected)
     }
 
-    /// Whether it may stay open after its call. Takes a place for it.
+    /// Whether the connection may stay open after its call. Takes a place for it.
     pub(super) fn may_stay(&mut self, kept: &Arc<KeptConnections>) -> bool {
         if self.place.as_ref().is_some_and(|place| !kept.allows(place)) {
             self.place = None;
@@ -235,7 +236,7 @@ impl Connection {
         self.socket.is_none() || self.place.is_some()
     }
 
-    /// How often the server's address had changed when it was made.
+    /// How often the server's address had changed when the connection was made.
     pub(super) const fn move_count(&self) -> u32 {
         self.move_count
     }
@@ -245,7 +246,7 @@ impl Connection {
         self.answered = true;
     }
 
-    /// Whether no reply has arrived on it, also if it could not be made.
+    /// Whether no reply has arrived on the connection, also if it could not be made.
     pub(super) const fn is_unanswered(&self) -> bool {
         !self.answered
     }

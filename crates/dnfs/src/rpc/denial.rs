@@ -1,5 +1,5 @@
-//! Decides whether this process can never reach the server: it may not use sockets, or its network namespace has no way there.
-//! Its calls then fail, since waiting does not help. When a network is down for a moment, calls wait.
+//! Decides whether this process can never reach the server: it may not use sockets, or its network namespace does not lead to
+//! the server. Its calls then fail, since waiting does not help. If a network is down for a moment, calls wait.
 
 use super::events::Denial;
 use super::service::Service;
@@ -12,8 +12,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 pub(super) fn of_traffic(error: &io::Error) -> Option<Denial> {
     let errno = error.raw_os_error()?;
     let denied = match errno {
-        libc::ENOSYS | libc::EPERM | libc::EAFNOSUPPORT => true, // on a TCP connection they do not come from the network
-        libc::EACCES => network::is_traffic_refused(errno),      // a router's answer to IPv6 gives it too
+        libc::ENOSYS | libc::EPERM | libc::EAFNOSUPPORT => true, // on a TCP connection these do not come from the network
+        libc::EACCES => network::is_traffic_refused(errno),      // a router's answer over IPv6 causes it too
         _ => false,
     };
     denied.then_some(Denial::Call { call: "send or receive", errno })

@@ -72,7 +72,7 @@ impl EarlyLane {
         self.channel.forget_calls();
     }
 
-    /// In a child after fork, in any state.
+    /// Abandons the connection in a child after fork, in any state.
     pub(crate) fn abandon(&mut self) {
         self.channel.abandon();
     }

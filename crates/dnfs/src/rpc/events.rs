@@ -2,8 +2,7 @@
 //! them.
 
 use crate::file::FileHandle;
-use nfs_proto::nfs3::Procedure;
-use std::fmt::Write as _;
+pub use crate::nfs3::procedures::ProcedureName;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +14,12 @@ pub enum Event {
     NotResponding {
         /// The server.
         server: SocketAddr,
-        /// Why they wait.
+        /// Why callers wait.
         cause: Cause,
-        /// For how long by now.
+        /// How long the server has been silent.
         silent: Duration,
     },
-    /// It answers again.
+    /// The server answers again.
     Responding {
         /// The server.
         server: SocketAddr,
@@ -40,7 +39,7 @@ pub enum Event {
     Denied {
         /// The server.
         server: SocketAddr,
-        /// Why not.
+        /// Why this process cannot reach it.
         denial: Denial,
     },
     /// The server no longer exports the volume: it refuses the handle of the root. Callers wait.
@@ -75,7 +74,8 @@ pub enum Event {
         /// The path of the export.
         export: Arc<str>,
     },
-    /// There is no memory for written data until COMMIT. Data that the server loses in a power cut is lost; fsync reports it.
+    /// There is no memory to keep written data until COMMIT. Data that the server loses in a power cut is lost; fsync reports
+    /// it.
     NothingKept,
 }
 
@@ -106,11 +106,12 @@ impl std::fmt::Display for Cause {
 /// Why this process cannot connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denial {
-    /// A system call is refused with this errno: by a seccomp filter, RestrictAddressFamilies=, Landlock or another security module.
+    /// A system call is refused with this errno: by a seccomp filter, RestrictAddressFamilies=, Landlock or another
+    /// security module.
     Call {
-        /// Its name.
+        /// Name of the call.
         call: &'static str,
-        /// The errno.
+        /// The error number.
         errno: i32,
     },
     /// The process is in another network namespace than the mount, and that namespace has no way to the server (`unshare -n`,
@@ -152,28 +153,6 @@ impl UnansweredCall {
     /// The name of its procedure, as in RFC 1813.
     #[must_use]
     pub const fn procedure(&self) -> ProcedureName {
-        ProcedureName(self.procedure)
-    }
-}
-
-/// The name of a procedure, as in RFC 1813. Displays without an allocation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProcedureName(u32);
-
-impl std::fmt::Display for ProcedureName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        /// What is written to it in capitals.
-        struct Capitals<'a, 'f>(&'a mut std::fmt::Formatter<'f>);
-
-        impl std::fmt::Write for Capitals<'_, '_> {
-            fn write_str(&mut self, text: &str) -> std::fmt::Result {
-                text.chars().try_for_each(|letter| self.0.write_char(letter.to_ascii_uppercase()))
-            }
-        }
-
-        match Procedure::from_number(self.0) {
-            Some(procedure) => write!(Capitals(f), "{procedure:?}"),
-            None => write!(f, "procedure {}", self.0),
-        }
+        ProcedureName::of(self.procedure)
     }
 }

@@ -11,9 +11,9 @@ use std::io;
 /// Why an attempt on a connection ended before every call was answered.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// No connection.
+    /// No connection could be made.
     Connect(io::Error),
-    /// No connection, and this process can make none.
+    /// No connection could be made, and this process can never make one.
     Denied(Denial),
     /// The server leaves a call unanswered while it answers others. The calls have to be sent under other xids.
     Unanswered,
@@ -23,7 +23,7 @@ pub(crate) enum Fault {
     Unresponsive,
     /// The server's address changed after the connection was made.
     Moved,
-    /// The server has no TLS.
+    /// The server does not offer TLS.
     NoTls,
     /// The TLS handshake failed, or a record could not be decrypted.
     Tls(TlsFault),

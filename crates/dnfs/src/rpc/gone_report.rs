@@ -23,7 +23,7 @@ pub(crate) struct GoneReport {
 }
 
 impl GoneReport {
-    /// The server has refused the handle of the root for this time.
+    /// Notes that the server has refused the handle of the root for this time.
     pub(crate) fn gone(&self, server: SocketAddr, waited: Duration) {
         if self.is_reported.load(Relaxed) {
             return;
@@ -37,7 +37,7 @@ impl GoneReport {
         }
     }
 
-    /// The server knows the handle of the root again.
+    /// Notes that the server knows the handle of the root again.
     pub(crate) fn served(&self, server: SocketAddr) {
         if self.is_reported.swap(false, Relaxed) {
             let away_ms = monotonic_ms().saturating_sub(self.since_ms.load(Relaxed));
@@ -49,14 +49,14 @@ impl GoneReport {
         }
     }
 
-    /// The server has the volume, but the directory of the mount was removed.
+    /// Notes that the server has the volume, but the directory of the mount was removed.
     pub(crate) fn removed(&self, server: SocketAddr) {
         if self.is_reported.swap(false, Relaxed) {
             this_process().reports.report(Event::DirectoryRemoved { server, export: Arc::clone(&self.export) });
         }
     }
 
-    /// The server exports another volume under the path.
+    /// Notes that the server exports another volume under the path.
     pub(crate) fn replaced(&self, server: SocketAddr) {
         self.is_reported.store(false, Relaxed);
         if !self.is_replaced.swap(true, Relaxed) {

@@ -21,7 +21,7 @@ impl<'a, const N: usize> SendList<'a, N> {
         Self { segments: [IoSlice::new(&[]); N], count: 0 }
     }
 
-    /// Appends bytes; false when the list is full.
+    /// Appends bytes. Returns false if the list is full.
     pub(crate) fn push(&mut self, bytes: &'a [u8]) -> bool {
         if bytes.is_empty() {
             return true;
@@ -32,7 +32,7 @@ impl<'a, const N: usize> SendList<'a, N> {
         true
     }
 
-    /// Appends the bytes `range` of the buffers put end to end; false when the list is full.
+    /// Appends the bytes `range` of the concatenated buffers. Returns false if the list is full.
     pub(crate) fn push_range(&mut self, buffers: &'a [IoSlice<'_>], range: Range<usize>) -> bool {
         let mut start = 0;
         for buffer in buffers {
@@ -68,7 +68,7 @@ impl<'a, const N: usize> ReceiveList<'a, N> {
         Self { segments: std::array::from_fn(|_| IoSliceMut::new(&mut [])), count: 0 }
     }
 
-    /// Appends a buffer; false when the list is full.
+    /// Appends a buffer. Returns false if the list is full.
     pub(crate) fn push(&mut self, bytes: &'a mut [u8]) -> bool {
         if bytes.is_empty() {
             return true;
@@ -79,7 +79,8 @@ impl<'a, const N: usize> ReceiveList<'a, N> {
         true
     }
 
-    /// Appends the bytes `range` of the buffers put end to end; false when the list is full. One place is kept free.
+    /// Appends the bytes `range` of the concatenated buffers. Returns false if the list is full. One place is kept
+    /// free.
     pub(crate) fn push_range(&mut self, buffers: &'a mut [IoSliceMut<'_>], range: Range<usize>) -> bool {
         let mut start = 0;
         for buffer in buffers {
@@ -109,7 +110,7 @@ pub(crate) fn total(buffers: &[impl std::ops::Deref<Target = [u8]>]) -> usize {
     buffers.iter().map(|buffer| buffer.len()).sum()
 }
 
-/// Copies `from` to position `at` of the buffers put end to end; what does not fit is left out.
+/// Copies `from` to position `at` of the concatenated buffers. What does not fit is left out.
 pub(crate) fn copy_in(buffers: &mut [IoSliceMut<'_>], at: usize, from: &[u8]) {
     let range = at..at + from.len();
     let mut start = 0;
@@ -126,7 +127,7 @@ pub(crate) fn copy_in(buffers: &mut [IoSliceMut<'_>], at: usize, from: &[u8]) {
     }
 }
 
-/// Copies from position `at` of the buffers put end to end into `to`.
+/// Copies from position `at` of the concatenated buffers into `to`.
 pub(crate) fn copy_out(buffers: &[IoSliceMut<'_>], at: usize, to: &mut [u8]) {
     let range = at..at + to.len();
     let mut start = 0;

@@ -39,7 +39,7 @@ impl Lane {
         Some(self.channel.connection().socket().ok()?.descriptor())
     }
 
-    /// Makes and sends calls. Waits for room in the socket, and while the server is away.
+    /// Makes and sends calls. Waits for space in the socket, and while the server is away.
     ///
     /// # Errors
     /// If the retry policy gives up: all calls in flight are then removed.
@@ -70,7 +70,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Called when nothing arrived for 250 ms.
+    /// Called if nothing arrived for 250 ms.
     ///
     /// # Errors
     /// As [`Self::send`].
@@ -81,7 +81,7 @@ impl Lane {
         })
     }
 
-    /// Checks for unanswered calls when nothing arrived on this lane.
+    /// Checks for unanswered calls if nothing arrived on this lane.
     ///
     /// # Errors
     /// As [`Self::send`].

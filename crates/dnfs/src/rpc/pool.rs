@@ -10,7 +10,7 @@ use crate::sys::stack_mark::{MarkPlace, StackMark};
 use std::sync::Arc;
 
 /// Up to 64 channels. A signal handler that interrupts a user of one takes another; it does not allocate. A channel whose user
-/// left its call by `longjmp` is taken over when no other is free. In the child of a fork all of them are available: those that
+/// left its call by `longjmp` is taken over if no other is free. In the child of a fork all of them are available: those that
 /// threads of the parent held were copied locked and are taken over.
 #[derive(Debug)]
 pub(crate) struct Pool {
@@ -64,12 +64,12 @@ impl Pool {
         }
     }
 
-    /// Sets what decides which connections stay open.
+    /// Sets the object that decides which connections stay open.
     pub(crate) fn keep_by(&mut self, kept: Arc<KeptConnections>) {
         self.kept = Some(kept);
     }
 
-    /// Decides which connections stay open between calls.
+    /// The object that decides which connections stay open between calls.
     pub(crate) const fn kept(&self) -> Option<&Arc<KeptConnections>> {
         self.kept.as_ref()
     }

@@ -3,8 +3,6 @@
 //! The call is sent in the clear and without credentials, so that it needs no handshake and allocates nothing. Any reply with its
 //! xid is an answer.
 
-use super::service::Service;
-use crate::address::local_for;
 use crate::limits::PROBE_ANSWER_MS;
 use crate::sys::connect::Connect;
 use crate::sys::poll;
@@ -21,25 +19,18 @@ use std::time::{Duration, Instant};
 const CALL_WORDS: usize = 10;
 const CALL_BYTES: usize = MARK_BYTES + 4 * CALL_WORDS;
 
-/// Whether the server answers NULL within [`PROBE_ANSWER_MS`].
-pub(super) fn null_is_answered(service: &Service) -> bool {
-    let how = Connect {
-        server: service.server(),
-        local_address: local_for(service.server(), &service.local),
-        local_port: None,
-        privileged: service.privileged_port,
-        timeout: Duration::from_millis(PROBE_ANSWER_MS),
-    };
+/// Whether the server answers NULL of this program and version within [`PROBE_ANSWER_MS`].
+pub(super) fn null_is_answered(how: &Connect, program: (u32, u32)) -> bool {
     how.connect().is_ok_and(|socket| {
-        let answered = exchange(&socket, service).is_some();
+        let answered = exchange(&socket, program).is_some();
         socket.abort();
         answered
     })
 }
 
-fn exchange(socket: &Socket, service: &Service) -> Option<()> {
+fn exchange(socket: &Socket, (program, version): (u32, u32)) -> Option<()> {
     let xid = random() as u32;
-    let words = [xid, 0, RPC_VERSION, service.program.number, service.program.version, 0, 0, 0, 0, 0];
+    let words = [xid, 0, RPC_VERSION, program, version, 0, 0, 0, 0, 0];
     let mut call = [0; CALL_BYTES];
     let mark = LAST_FRAGMENT | (4 * CALL_WORDS) as u32;
     for (place, word) in call.as_chunks_mut::<4>().0.iter_mut().zip([mark].into_iter().chain(words)) {
@@ -56,7 +47,7 @@ fn exchange(socket: &Socket, service: &Service) -> Option<()> {
         if left.is_zero() {
             return None;
         }
-        // The wait ends early at a signal; the receive itself waits for a second at most.
+        // The wait ends early at a signal. The receive itself waits for 250 ms at most.
         if poll::is_readable(socket.descriptor().as_raw_fd(), left) {
             end += socket.receive(free).ok().filter(|bytes| *bytes > 0)?;
         }

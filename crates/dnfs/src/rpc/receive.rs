@@ -6,13 +6,13 @@ use super::calls::Calls;
 use super::connection::Connection;
 use super::fault::Fault;
 use super::io_slices::{LONG, ReceiveList, SHORT};
-use super::read_reply::{READ_HEAD_BYTES, ReadReply, parse};
 use super::receive_buffer::ReceiveBuffer;
 use super::response_timer::ResponseTimer;
 use super::service::Service;
 use super::stream::Stream;
 use super::unanswered;
 use crate::error::Error;
+use crate::nfs3::read_reply::{READ_HEAD_BYTES, ReadReply, parse};
 use nfs_proto::rpc::{ReplyHeader, ReplyStatus};
 use nfs_proto::xdr::{Decode, Reader};
 use std::io;
@@ -52,7 +52,8 @@ impl<C: Calls> Receiver<'_, C> {
         let target_bytes = self.calls.target_bytes(call);
         let Some((head, spill)) = self.buffer.memory().split_at_mut_checked(READ_HEAD_BYTES) else { return Ok(false) };
         let received = loop {
-            // Each time, because this may be the child of a signal handler's fork.
+            // The stream is checked each time, because this may be the child of a signal handler's
+            // fork.
             let mut stream = self.connection.stream()?;
             let received = if self.calls.target_segments() + 2 <= SHORT {
                 receive_around::<C, SHORT>(&mut stream, head, self.calls, call, target_bytes, spill)
@@ -133,7 +134,8 @@ impl<C: Calls> Receiver<'_, C> {
         Ok(())
     }
 
-    /// The result of one receive. If nothing arrived for a second, checks the calls in flight.
+    /// The result of one receive. If nothing arrived within the socket's timeout, checks the calls
+    /// in flight.
     #[inline]
     fn moved(&mut self, received: io::Result<usize>) -> Result<Option<usize>, Fault> {
         let moved = self.timer.received(received, self.service);

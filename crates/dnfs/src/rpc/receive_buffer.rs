@@ -19,7 +19,7 @@ impl ReceiveBuffer {
     /// Maps its memory.
     ///
     /// # Errors
-    /// The kernel's, usually `ENOMEM`.
+    /// The kernel's error, usually `ENOMEM`.
     pub(super) fn map(&mut self) -> io::Result<()> {
         if self.memory.is_none() {
             self.memory = Some(Region::map(RECEIVE_BYTES_MAX)?);
@@ -27,7 +27,7 @@ impl ReceiveBuffer {
         Ok(())
     }
 
-    /// Nothing is pending.
+    /// Whether nothing is pending.
     pub(super) const fn is_empty(&self) -> bool {
         self.pending.start >= self.pending.end
     }
@@ -48,7 +48,7 @@ impl ReceiveBuffer {
         self.memory.as_deref_mut().unwrap_or_default()
     }
 
-    /// The first `bytes` bytes of [`Self::memory`] are received.
+    /// Notes that the first `bytes` bytes of [`Self::memory`] are received.
     pub(super) const fn set_pending(&mut self, bytes: usize) {
         self.pending = 0..bytes;
     }

@@ -49,7 +49,7 @@ impl Backoff {
                 return Err(Error::Denied { server: service.server(), denial });
             }
             (Fault::Unanswered, _) => {}
-            // Not a fault of the connection, but the call or its data was interrupted.
+            // The connection is not at fault, but it ended inside a call or its data.
             (Fault::Broken(source), _) if source.raw_os_error() == Some(libc::EFAULT) => return Err(Error::BadAddress),
             (Fault::Malformed(source), _) => self.malformed(source, service)?,
             // A server that was just restarted has dropped connections that it had not accepted yet.

@@ -1,4 +1,4 @@
-//! Calls that are encoded and not sent yet. Several leave in one send; their payloads are gathered between their headers.
+//! Calls that are encoded and not sent yet. One send carries several of them, each payload after its header.
 
 use super::call_table::CallTable;
 use super::calls::Calls;
@@ -55,7 +55,7 @@ impl SendQueue {
     /// Maps its memory.
     ///
     /// # Errors
-    /// The kernel's, usually `ENOMEM`.
+    /// The kernel's error, usually `ENOMEM`.
     pub(super) fn map(&mut self) -> io::Result<()> {
         if self.headers.is_none() {
             self.headers = Some(Region::map(self.header_bytes_max)?);
@@ -90,7 +90,7 @@ impl SendQueue {
         self.calls.push(QueuedCall { xid, call, header: start..end, payload_bytes });
     }
 
-    /// Sends everything.
+    /// Sends all queued calls.
     pub(super) fn transmit<C: Calls>(
         &mut self,
         connection: &mut Connection,
@@ -106,7 +106,7 @@ impl SendQueue {
             let segments = calls.payload_segments();
             let few_segments = segments == 0 || rest.len() == 1 && segments + 2 <= SHORT;
             let mut mark_sent = |gathered: &[QueuedCall]| gathered.iter().for_each(|call| table.set_sent(call.xid));
-            // Marked before the send: after an error it is unknown how much was sent.
+            // The calls are marked before the send: after an error it is unknown how much was sent.
             let sent = if few_segments {
                 let (list, count) = gather::<C, SHORT>(headers, rest, skip, calls);
                 mark_sent(&rest[..count]);
@@ -127,8 +127,8 @@ impl SendQueue {
     }
 }
 
-/// Gathers as much of these calls as one list holds, without the first `skip` bytes. Returns how many calls are in it; the last
-/// one may be incomplete.
+/// Lists as much of these calls as fits, without the first `skip` bytes. Returns how many calls are in the list; the last one
+/// may be incomplete.
 fn gather<'a, C: Calls, const N: usize>(
     headers: &'a [u8],
     queued: &[QueuedCall],

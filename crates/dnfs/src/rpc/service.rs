@@ -5,14 +5,19 @@ use super::channel_support::ChannelSupport;
 use super::events::{Cause, Denial, Event};
 use super::gone_report::GoneReport;
 use super::probe;
+use super::program::Program;
 use super::tls_config::TlsConfig;
+use crate::address::local_for;
 use crate::call_notes::CallNotes;
 use crate::credentials::Credentials;
-use crate::limits::{CONNECT_ATTEMPT_MS, FENCE_MS, MOUNT_CONNECT_MS, PROBE_EVERY_MS, REPORT_EVERY_MS};
+use crate::limits::{CONNECT_ATTEMPT_MS, FENCE_MS, MOUNT_CONNECT_MS, PROBE_ANSWER_MS, PROBE_EVERY_MS, REPORT_EVERY_MS};
+use crate::nfs3::procedures::NFS;
+use crate::nfs3::types::WireHandle;
 use crate::process::this_process;
 use crate::segment::{ExportState, Segment};
 use crate::slot_limiter::Members;
 use crate::sys::clock::monotonic_ms;
+use crate::sys::connect::Connect;
 use nfs_proto::rpc::RPC_VERSION;
 use nfs_proto::xdr::{Encode, Writer};
 use std::net::{IpAddr, SocketAddr};
@@ -39,24 +44,14 @@ pub(crate) enum RetryPolicy {
 /// Whether a server that leaves a call unanswered answers others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Liveness {
-    /// It answers others.
+    /// The server answers other calls.
     Answers,
-    /// It answers no call.
+    /// The server answers no call.
     Silent,
-    /// Another thread is probing it.
+    /// Another thread is probing the server.
     Unknown,
 }
 
-/// A program: number, version and the name used in messages.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Program {
-    pub(crate) name: &'static str,
-    pub(crate) number: u32,
-    pub(crate) version: u32,
-}
-
-/// NFS version 3.
-pub(crate) const NFS: Program = Program { name: "NFS", number: nfs_proto::nfs3::PROGRAM, version: nfs_proto::nfs3::VERSION };
 /// MOUNT version 3.
 pub(crate) const MOUNT: Program =
     Program { name: "MOUNT", number: nfs_proto::mount3::PROGRAM, version: nfs_proto::mount3::VERSION };
@@ -91,9 +86,9 @@ pub(crate) struct Service {
     /// The members whose leases the callers hold (docs/design/028-stopped-processes.md). `None` for a client without a segment.
     pub(crate) leases: Option<Arc<Members>>,
     /// A handle of the export. `None` for programs other than NFS.
-    pub(crate) root: Option<nfs_proto::nfs3::FileHandle>,
-    /// Proves to Millrace's filer that this process belongs to the mount, so that it may fence others of it. 0 for a client without
-    /// a segment.
+    pub(crate) root: Option<WireHandle>,
+    /// Proves to Millrace's filer that this process belongs to the mount, so that it may fence other processes of the mount. 0
+    /// for a client without a segment.
     pub(crate) mount_secret: u64,
     header: Vec<u8>, // record mark, call header, credential, verifier; xid and procedure are filled in later
     unresponsive: AtomicBool,
@@ -231,8 +226,8 @@ impl Service {
         })
     }
 
-    /// Reports that the server does not answer: once, and only occasionally if it alternates. It has been `silent` for that
-    /// time.
+    /// Reports that the server does not answer: once for each silence, and at most once in [`REPORT_EVERY_MS`]. The server
+    /// has been silent for the time `silent`.
     pub(crate) fn report_unresponsive(&self, cause: Cause, silent: Duration) {
         if self.retry_policy == RetryPolicy::Mounting || self.unresponsive.load(Ordering::Relaxed) {
             return;
@@ -256,7 +251,14 @@ impl Service {
         let (now_ms, begun_ms) = (monotonic_ms(), self.probe_begun_ms.load(Ordering::Relaxed));
         let is_due = begun_ms == 0 || now_ms.saturating_sub(begun_ms) >= PROBE_EVERY_MS;
         if is_due && self.probe_begun_ms.compare_exchange(begun_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            if probe::null_is_answered(self) {
+            let how = Connect {
+                server: self.server(),
+                local_address: local_for(self.server(), &self.local),
+                local_port: None,
+                privileged: self.privileged_port,
+                timeout: Duration::from_millis(PROBE_ANSWER_MS),
+            };
+            if probe::null_is_answered(&how, (self.program.number, self.program.version)) {
                 self.answers.note();
                 return Liveness::Answers;
             }
@@ -282,7 +284,7 @@ impl Service {
         self.report_responding();
     }
 
-    /// Reports once that it answers again.
+    /// Reports once that the server answers again.
     #[inline]
     fn report_responding(&self) {
         if self.unresponsive.load(Ordering::Relaxed) && self.unresponsive.swap(false, Ordering::Relaxed) {

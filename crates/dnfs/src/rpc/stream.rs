@@ -1,17 +1,17 @@
-//! What bytes go over: a socket, under TLS where the URL asks for it.
+//! Transfers bytes over a socket, with TLS if the URL asks for it.
 
 use super::tls::TlsStream;
 use crate::sys::socket::Socket;
 use std::io::{self, IoSlice, IoSliceMut};
 
-/// The calls of [`Socket`], under TLS where there is one.
+/// The functions of [`Socket`], with TLS if the connection has it.
 pub(crate) struct Stream<'c> {
     pub(super) socket: &'c Socket,
     pub(super) tls: Option<&'c mut TlsStream>,
 }
 
 impl Stream<'_> {
-    /// See [`Socket::send`]; under TLS, bytes that an error came for are to be offered again.
+    /// As [`Socket::send`]. With TLS, the caller must offer the same bytes again after an error.
     #[inline]
     pub(crate) fn send(&mut self, segments: &[IoSlice<'_>]) -> io::Result<usize> {
         match &mut self.tls {

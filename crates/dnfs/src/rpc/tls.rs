@@ -1,7 +1,7 @@
 //! The TLS records of a connection, encrypted and decrypted in memory of its own (RFC 9289, RFC 8446 5).
 //!
-//! Nothing is allocated but at a change of keys, once in millions of records. The keys go with the connection: a child
-//! after fork drops them without a word on the wire and makes a connection and a handshake of its own.
+//! Only a change of keys allocates, once in millions of records. The keys belong to the connection: a child after fork
+//! drops them without sending anything, and makes its own connection and handshake.
 
 use crate::sys::region::Region;
 use crate::sys::socket::Socket;
@@ -15,18 +15,18 @@ pub(crate) struct TlsStream {
     sealer: Sealer,
     incoming: Incoming<Region>,
     sealed: Region,
-    unsent: Range<usize>, // of it
-    taken: usize,         // bytes of the caller's that are in there
+    unsent: Range<usize>, // of `sealed`
+    taken: usize,         // the caller's bytes in these records
 }
 
 impl TlsStream {
-    /// Takes over after the handshake; `sealed` holds the records of one send.
+    /// Starts after the handshake. `sealed` holds the records of one send.
     pub(super) const fn new(sealer: Sealer, incoming: Incoming<Region>, sealed: Region) -> Self {
         Self { sealer, incoming, sealed, unsent: 0..0, taken: 0 }
     }
 
-    /// Encrypts what it can and sends all of that. After an error the same bytes are to be offered again: they are encrypted
-    /// already, and only their rest is sent.
+    /// Encrypts what it can and sends all of that. After an error the caller must offer the same bytes again: they are
+    /// encrypted already, and only the rest of them is sent.
     pub(crate) fn send(&mut self, socket: &Socket, segments: &[IoSlice<'_>]) -> io::Result<usize> {
         if self.unsent.is_empty() {
             let done = self.sealer.seal(segments, &mut self.sealed).map_err(io::Error::other)?;
@@ -39,12 +39,12 @@ impl TlsStream {
         Ok(self.taken)
     }
 
-    /// Receives what is there.
+    /// Receives available data.
     pub(crate) fn receive(&mut self, socket: &Socket, buffer: &mut [u8]) -> io::Result<usize> {
         self.receive_by(socket, |incoming| incoming.take(buffer))
     }
 
-    /// The same into several buffers.
+    /// As [`Self::receive`], into several buffers.
     pub(crate) fn receive_scattered(&mut self, socket: &Socket, segments: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         self.receive_by(socket, |incoming| incoming.take_scattered(segments))
     }

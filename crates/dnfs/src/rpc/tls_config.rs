@@ -16,7 +16,8 @@ pub(crate) struct TlsConfig {
 }
 
 impl TlsConfig {
-    /// What the URL asks for on its way to one of its hosts: reads the certificates. None without TLS.
+    /// Reads the certificates that the URL names, for connections to one of its hosts. `None` if the URL does not ask
+    /// for TLS.
     ///
     /// # Errors
     /// [`Error::TlsFile`] and [`Error::Certificates`], which name the file.

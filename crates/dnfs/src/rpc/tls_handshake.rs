@@ -75,8 +75,8 @@ impl HandshakeSocket<'_> {
         Ok(())
     }
 
-    /// Repeats `attempt` until it succeeds or the deadline passes. The socket's calls return after a second at most, and after
-    /// a signal. A peer that sends a byte now and then does not extend the deadline.
+    /// Repeats `attempt` until it succeeds or the deadline passes. The socket's calls return after 250 ms at most, and after a
+    /// signal. A peer that sends a byte now and then does not extend the deadline.
     fn until_deadline(&self, mut attempt: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
         while Instant::now() < self.until {
             match attempt() {

@@ -8,13 +8,13 @@ use super::call_table::{CallTable, Overdue};
 use super::calls::Calls;
 use super::events::{Event, UnansweredCall};
 use super::fault::Fault;
-use super::service::{Liveness, NFS, RetryPolicy, Service};
-use crate::nfs3_types::handle_of;
+use super::service::{Liveness, RetryPolicy, Service};
+use crate::nfs3::procedures::{self, NFS};
 use crate::process::this_process;
-use nfs_proto::nfs3::{self, Procedure};
-use nfs_proto::xdr::{Decode, Reader, Writer};
+use nfs_proto::xdr::Writer;
 
-/// The result of one send or receive. If it transferred nothing for a second, first checks the calls in flight.
+/// The result of one send or receive. If it transferred nothing within the socket's timeout, first checks the calls in
+/// flight.
 ///
 /// # Errors
 /// As [`look`].
@@ -50,22 +50,19 @@ pub(super) fn look<C: Calls>(table: &mut CallTable, calls: &C, service: &Service
         }
         Liveness::Unknown => return Ok(()),
     }
-    let is_idempotent = Procedure::from_number(calls.procedure()).is_some_and(Procedure::is_idempotent);
+    let is_idempotent = procedures::is_idempotent(calls.procedure());
     let renewed = is_idempotent && !service.channel_support.is_present();
     this_process().reports.report(Event::Unanswered { server: service.server(), call: named(table, calls, &overdue), renewed });
     table.wait_longer(overdue.xid);
     if renewed { Err(Fault::Unanswered) } else { Ok(()) }
 }
 
-/// Names the call by its arguments: those of every procedure but NULL begin with a file handle (RFC 1813 3.3).
+/// Names the call by its arguments.
 fn named<C: Calls>(table: &mut CallTable, calls: &C, overdue: &Overdue) -> UnansweredCall {
-    let procedure = Procedure::from_number(calls.procedure()).unwrap_or(Procedure::Null);
+    let procedure = calls.procedure();
     let scratch = table.scratch();
     scratch.clear();
     calls.encode(overdue.call, &mut Writer::new(scratch));
-    let mut input = Reader::new(scratch);
-    let file = nfs3::FileHandle::decode(&mut input).ok();
-    let has_offset = matches!(procedure, Procedure::Read | Procedure::Write | Procedure::Commit);
-    let offset = if has_offset { u64::decode(&mut input).ok() } else { None };
-    UnansweredCall { procedure: procedure.number(), file: file.as_ref().map(handle_of), offset, age: overdue.age }
+    let (file, offset) = procedures::object_of(procedure, scratch);
+    UnansweredCall { procedure, file, offset, age: overdue.age }
 }

@@ -29,7 +29,7 @@ pub(crate) struct StoredParts {
     pub(crate) addresses: AddressSet,
     pub(crate) root: [u8; FILE_HANDLE_BYTES_MAX],
     pub(crate) root_length: usize,
-    /// Numbers whose meaning the client knows.
+    /// Numbers that the client fills in and reads.
     pub(crate) limits: [u32; 8],
     /// More such numbers, of 64 bits.
     pub(crate) limits_wide: [u64; 4],
@@ -73,7 +73,8 @@ impl Segment {
         former: Option<&Self>,
     ) -> Result<Self, SegmentError> {
         truncate(file, SEGMENT_BYTES as u64).map_err(local("size the file"))?;
-        // With the first slots, so that attached processes have places for some files, however full the file system becomes.
+        // The first slots get memory too, so that attached processes have places for some files, however full the file
+        // system becomes.
         allocate(file, 0, slots_end(GROWTH_SLOTS)).map_err(local("allocate memory for the index"))?;
         let mapping = Mapping::new(file, SEGMENT_BYTES).map_err(local("map the file"))?;
         let header = &mapping.values::<Header>(0, 1)[0];
@@ -86,7 +87,7 @@ impl Segment {
         Ok(Self::of(mapping, directory))
     }
 
-    /// Attaches to the segment of this directory. `None` when there is no segment, or only a retired one.
+    /// Attaches to the segment of this directory. `None` if there is no segment, or only a retired one.
     pub(crate) fn attach(directory: &RuntimeDir, identity: u64) -> Result<Option<Self>, SegmentError> {
         Ok(Self::attach_any(directory, identity)?.filter(|segment| !segment.is_retired()))
     }

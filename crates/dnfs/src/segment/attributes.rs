@@ -7,8 +7,8 @@ use super::layout::Slot;
 use crate::file::FileTime;
 use crate::sys::clock::give_way;
 
-/// Yields to a writer before its record is taken over. A live writer needs nanoseconds. A killed one never ends. A stopped one
-/// finds at its end that it lost the lock, and the record is fetched again.
+/// How often a process yields to a writer before it takes over the lock of the record. A live writer needs nanoseconds. A
+/// killed writer never ends. A stopped writer finds at its end that it lost the lock, and the record is fetched again.
 const WRITER_TURNS_MAX: u32 = 64;
 
 /// Attributes of a file that change, except its size. Times are packed ([`packed_time`]), so that they compare.
@@ -60,13 +60,14 @@ const TIME_BIAS_SECONDS: i64 = 1 << 31;
 /// Bits of a packed time's nanoseconds, below 10^9.
 const NANOSECOND_BITS: u32 = 30;
 
-/// A time as one number that compares as the time does; beyond its range, the nearest.
+/// A time as one number that compares as the time does. A time beyond the range becomes the nearest
+/// one in it.
 pub(crate) fn packed_time(time: FileTime) -> u64 {
     let seconds = time.seconds.saturating_add(TIME_BIAS_SECONDS).clamp(0, (1 << (u64::BITS - NANOSECOND_BITS)) - 1);
     (seconds as u64) << NANOSECOND_BITS | u64::from(time.nanoseconds.min(999_999_999))
 }
 
-/// The time of such a number.
+/// The time of a packed time.
 pub(crate) const fn unpacked_time(packed: u64) -> FileTime {
     let seconds = (packed >> NANOSECOND_BITS) as i64 - TIME_BIAS_SECONDS;
     FileTime { seconds, nanoseconds: (packed & ((1 << NANOSECOND_BITS) - 1)) as u32 }
@@ -106,7 +107,8 @@ impl Slot {
         self.attr_doubts.fetch_add(1, AcqRel);
     }
 
-    /// Takes over attributes from a reply to a request sent at `moment`, unless a newer reply was taken over already.
+    /// Stores the attributes of a reply to a request sent at `moment`, unless those of a newer reply are stored
+    /// already.
     ///
     /// A request sent after the last change of the record must have seen at least as much. If two requests overlapped, a reply
     /// is newer only if its change time is. If the change times are equal (a coarse clock) and the rights differ, the order is
@@ -128,7 +130,7 @@ impl Slot {
             self.attr_doubt();
         }
         if self.attr_sequence.compare_exchange(owned, owned + 1, Release, Relaxed).is_err() {
-            self.attr_doubt(); // taken over while this process was stopped: the record may be incomplete or old
+            self.attr_doubt(); // the lock was taken over while this process was stopped: the record may be incomplete
         }
         if accept && newest {
             self.attr_resolved.fetch_max(moment.doubts, AcqRel);

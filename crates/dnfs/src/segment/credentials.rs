@@ -12,7 +12,7 @@ const WRITING: u32 = 1;
 const COMPLETE: u32 = 2;
 
 impl Segment {
-    /// The place of these credentials, stored if necessary. `None` if the table is full.
+    /// The place of these credentials, which are stored if necessary. `None` if the table is full.
     pub(crate) fn place_of(&self, who: &Credentials) -> Option<u32> {
         for (place, stored) in self.stored_credentials().iter().enumerate() {
             let state = stored.state.load(Acquire);

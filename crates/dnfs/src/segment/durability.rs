@@ -18,8 +18,8 @@ const SEEN: u32 = 1;
 /// Refusals that are reported with their own error; others are reported as the first.
 const REFUSALS: [FsError; 4] = [FsError::WritesLost, FsError::NoSpace, FsError::QuotaExceeded, FsError::FileTooLarge];
 
-/// The verifiers of one server in the order in which they were seen: epoch n is the n-th, 0 stands for no verifier yet. The log
-/// contains the last of them, epoch n at index (n − 1) modulo its length.
+/// The verifiers of one server in the order in which they were seen: epoch n is the n-th, and epoch 0 means that there is no
+/// verifier yet. The log contains the last verifiers, epoch n at index (n − 1) modulo its length.
 #[derive(Clone, Copy)]
 pub(crate) struct Verifiers<'a> {
     pub(crate) header: &'a Header,
@@ -71,7 +71,8 @@ impl Verifiers<'_> {
     fn entry(&self, epoch: u32, verifier: u64) -> (&AtomicU64, u64) {
         let count = self.log.len() as u32;
         let round = u64::from((epoch - 1) / count + 1); // never 0, the value of an unused entry
-        // Mixed first, since verifiers may be times of which only some bits differ. Two of them collide once in 2^48.
+        // The verifier is mixed first, since verifiers may be times of which only some bits differ. Two verifiers
+        // collide once in 2^48.
         let mixed = (verifier ^ verifier >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
         let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
         (&self.log[((epoch - 1) % count) as usize], round << VERIFIER_BITS | mixed >> (u64::BITS - VERIFIER_BITS))
@@ -119,7 +120,8 @@ impl Slot {
 
     /// Called after an unstable write was answered with `verifier`; `sent` is the newest epoch when it was sent.
     pub(crate) fn write_answered(&self, verifiers: Verifiers<'_>, verifier: u64, sent: u32) -> Result<(), VerifiersFull> {
-        // Counted first: a process that advances the epoch from now on sees a write whose loss it must report.
+        // The write is counted first: a process that advances the epoch from now on sees a write whose loss it must
+        // report.
         let answered = self.answered.fetch_add(1, AcqRel);
         self.dirty.fetch_add(1, AcqRel);
         let epoch = verifiers.epoch_of(verifier, sent)?;
@@ -229,7 +231,7 @@ impl Slot {
         let dirty = self.dirty.load(Acquire);
         let answered = self.answered.load(Acquire);
         let (loss_epoch, _) = halves(self.loss.load(Acquire));
-        // Read after `dirty`: the server had the covered data in this epoch.
+        // The epoch is read after `dirty`: the server had the covered data in this epoch.
         let resent = verifiers.header.resent.load(SeqCst);
         Some(CommitTicket { answered, dirty, loss_epoch, sent: verifiers.newest(), resent })
     }
@@ -276,7 +278,8 @@ impl Slot {
         if error & SEEN == 0 { 0 } else { error }
     }
 
-    /// Whether there was an error since `cursor`. Moves the cursor, so that it is reported once.
+    /// Whether there was an error since `cursor`. Moves the cursor, so that the error is reported
+    /// once.
     pub(crate) fn error_check(&self, cursor: &AtomicU32) -> bool {
         let before = cursor.load(Acquire);
         let (_, error) = halves(self.loss.load(Acquire));
@@ -297,7 +300,7 @@ impl Slot {
         error != 0 && error & SEEN == 0
     }
 
-    /// Number of the verifier the uncommitted writes carry.
+    /// Epoch of the verifier of the uncommitted writes.
     pub(crate) fn loss_epoch(&self) -> u32 {
         halves(self.loss.load(Acquire)).0
     }
@@ -470,7 +473,7 @@ mod tests {
     fn ten_thousand_restarts_are_each_one_loss_and_no_error() {
         let (server, slot) = (Server::new(), blank_slot());
         let open = cursor(&slot);
-        // Of two addresses in turn, whose verifiers come back, and a verifier of 0 among them.
+        // Every third verifier is 0 or 1 in turn: verifiers come back, and 0 is among them.
         for verifier in (0..10_000u64).map(|restart| if restart % 3 == 0 { restart % 2 } else { restart }) {
             server.write(&slot, verifier);
             assert!(!server.sync(&slot, verifier, &open), "{verifier}");

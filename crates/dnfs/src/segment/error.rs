@@ -1,7 +1,7 @@
 //! Errors of this host, independent of the server.
 
 use super::layout::{LAYOUT_VERSION, SLOT_COUNT};
-use super::trust::Untrusted;
+use super::untrusted::Untrusted;
 use crate::sys::local_file::Errno;
 use std::path::PathBuf;
 

@@ -46,7 +46,7 @@ impl ExportState {
     pub(crate) fn move_to(&self, server: SocketAddr) {
         let header = self.header();
         let next = header.move_count.load(Acquire).wrapping_add(1).max(1);
-        // No reader uses this entry yet, so that a process killed between these stores changes nothing.
+        // No reader uses this entry yet, so a process that is killed between these stores changes nothing.
         header.moved[next as usize % 2].fill(Some(server));
         header.move_count.store(next, Release);
     }

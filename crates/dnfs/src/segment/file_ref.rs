@@ -1,4 +1,4 @@
-//! How a file is called among the processes of a segment.
+//! Identifies a file among the processes of a segment.
 
 /// A file known to the segment, open or not: a slot and which use of it. Plain numbers, meaningful to every process that
 /// attached the same segment.
@@ -11,7 +11,7 @@ pub struct FileRef {
 }
 
 impl FileRef {
-    /// A word for it, never 0.
+    /// The file as one word, never 0.
     pub(crate) const fn word(self) -> u64 {
         (self.slot as u64) << 32 | self.generation as u64
     }

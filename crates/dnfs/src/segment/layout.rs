@@ -1,15 +1,15 @@
 //! Byte layout of the segment file, version 12 (drawn in docs/design/002-segment.md).
 //!
 //! Everything is an atomic integer in the host's byte order, because the file never leaves the host's memory. A change of any
-//! field needs a new [`LAYOUT_VERSION`]. A new field in bytes that were always zero, and that means nothing while it is zero,
-//! does not.
+//! field needs a new [`LAYOUT_VERSION`]. A new field needs no new version if its bytes were always zero and zero means that
+//! it is not used.
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::event_count::EventCount;
 use crate::file::FILE_HANDLE_BYTES_MAX;
 use crate::limits::{ADDRESSES_MAX, CALL_SLOTS_MAX, LATENCY_COUNT, LEASES_MAX, MEMBERS_MAX, SIZE_COUNT};
-use crate::slot_limiter::{KeptTable, LeaseRecord};
+use crate::slot_limiter::records::{KeptTable, LeaseRecord};
 
 /// First eight bytes of a segment.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"MILLSEG\0");
@@ -38,7 +38,7 @@ pub(crate) const DIRECTORY_COUNT: usize = 4096;
 pub(crate) const INHERITED_DIRECTORY_COUNT: usize = DIRECTORY_COUNT / 2;
 /// Bytes of handle and path in one record of a directory; a longer path takes several.
 pub(crate) const DIRECTORY_RECORD_BYTES: usize = 224;
-/// Number of directories kept that were last removed through this mount.
+/// How many of the directories last removed through this mount are remembered.
 pub(crate) const REMOVED_DIRECTORY_COUNT: usize = 256;
 /// Changes of directories and symbolic links that may be in progress at once: the bits of a word.
 pub(crate) const NAMESPACE_CHANGE_COUNT: usize = 64;
@@ -104,7 +104,7 @@ pub(crate) struct StoredAddress {
     pub(crate) port: AtomicU32,
     pub(crate) scope: AtomicU32,
     pub(crate) reserved: AtomicU32,
-    /// An IPv4 address is IPv4-mapped.
+    /// An IPv6 address; an IPv4 address is mapped to IPv6.
     pub(crate) octets: [AtomicU64; 2],
 }
 
@@ -118,9 +118,11 @@ pub(crate) struct Header {
     /// Owner of the runtime directory.
     pub(crate) uid: AtomicU32,
     pub(crate) slot_count: AtomicU32,
-    /// Hash of that uid, the servers and the export: it identifies the segment.
+    /// Identifies the segment and names its directory: a number made from that uid, the server's
+    /// address and the number of its file system.
     pub(crate) identity: AtomicU64,
-    /// Set when the server exports another volume. Attached processes return ESTALE, new ones create a new segment.
+    /// Set when the server exports another volume or the segment is removed. Attached processes return ESTALE, new ones
+    /// create a new segment.
     pub(crate) retired: AtomicU32,
     pub(crate) root_length: AtomicU32,
     pub(crate) reserved: AtomicU32,
@@ -173,7 +175,8 @@ pub(crate) struct Header {
     pub(crate) gone_since_ms: AtomicU64,
     /// How often the server's address changed. The address of change n is `moved[n % 2]`.
     pub(crate) move_count: AtomicU32,
-    /// Generations of slots are above this one: an even number above all generations of the segment that this one replaced.
+    /// The generations of slots are above this even number. It is above all generations of the segment that this one
+    /// replaced, or random.
     pub(crate) first_generation: AtomicU32,
     pub(crate) moved: [StoredAddress; 2],
     /// Locks whose words name their holders' leases: of names, of index and slot allocation, of record locks.

@@ -61,7 +61,7 @@ impl DirectoryKept {
 }
 
 impl Segment {
-    /// Stores what a placeholder stands for. Does not store an inherited directory again if that was done recently.
+    /// Stores what a placeholder represents. Does not store an inherited directory again if that was done recently.
     pub(crate) fn keep_directory(&self, placeholder: DirectoryPlaceholder, kept: DirectoryKept, bytes: &[u8]) {
         let table = self.directory_table();
         let (first, count) = kept.ring();
@@ -77,7 +77,7 @@ impl Segment {
         }
     }
 
-    /// What a placeholder stands for.
+    /// What a placeholder represents.
     pub(crate) fn kept_directory(&self, placeholder: DirectoryPlaceholder) -> Option<Vec<u8>> {
         let table = self.directory_table();
         let (mut bytes, length) = table.find(placeholder, 0)?;
@@ -121,7 +121,7 @@ impl DirectoryTable {
         self.places(kept).take(count / 2).any(|place| self.keys[place].load(Acquire) == placeholder.key(0))
     }
 
-    /// A part of what a placeholder stands for, with zeros after its end, and the length of the whole.
+    /// A part of what a placeholder represents, with zeros after its end, and the length of all parts.
     fn find(&self, placeholder: DirectoryPlaceholder, part: u64) -> Option<(Vec<u8>, usize)> {
         let key = placeholder.key(part);
         let places = self.places(DirectoryKept::Inherited).chain(self.places(DirectoryKept::Opened));

@@ -28,10 +28,11 @@ const MAPPED_BYTE: i64 = OPEN_BYTE + 1;
 /// while they are created.
 const MAPPED_KINDS: [char; 5] = ['d', 'k', 'a', 'n', 'o'];
 
-/// Without search permission, so that only root can enter it or create anything in it.
+/// Mode of a placeholder. It has no search permission, so that only root can enter it or create
+/// anything in it.
 const MODE: u32 = 0o660;
 
-/// The right to check whether one slot's file is open. Others that want it wait, or treat the file as open.
+/// The right to check whether one slot's file is open. Other processes that want it wait, or treat the file as open.
 pub(crate) struct Prober<'s> {
     lock: LeaseLock<'s>,
     slot: &'s Slot,
@@ -57,7 +58,7 @@ impl Unopened<'_> {
     }
 }
 
-/// An open description of this library: no process treats the file as closed.
+/// An open description of this library. While it exists, no process treats the file as closed.
 #[derive(Debug)]
 pub(crate) struct Pinned {
     fd: Fd,
@@ -113,7 +114,8 @@ impl Segment {
         Ok(self.slot(file).map(|_| pinned))
     }
 
-    /// Keeps a file open for shared mappings of this process and of the children it forks, until the descriptor is closed in all of them.
+    /// Keeps a file open for shared mappings of this process and of the children that it forks, until the descriptor is closed in
+    /// all of them.
     pub(crate) fn pin_mapped(&self, file: FileRef) -> Result<InternalFd, SegmentError> {
         let fd = open_array(&self.directory().placeholder_array(file), libc::O_RDONLY | libc::O_DIRECTORY, 0);
         let fd = InternalFd::moved_up(fd.map_err(local("open a placeholder"))?);
@@ -173,7 +175,7 @@ impl Segment {
         self.slot(file).is_some_and(|slot| slot.flags.load(SeqCst) & FLAG_DESCRIPTION_LOCKS != 0)
     }
 
-    /// Notes that a program is about to do so.
+    /// Notes that a program is about to lock records of this file for an open description.
     pub(crate) fn note_description_locks(&self, file: FileRef) {
         if let Some(slot) = self.slot(file) {
             slot.flags.fetch_or(FLAG_DESCRIPTION_LOCKS, SeqCst);
@@ -198,7 +200,8 @@ impl RuntimeDir {
     pub(crate) fn remove_placeholder(&self, file: FileRef) -> Result<(), SegmentError> {
         let _ = unlink(&self.lock_file(file)); // most files never had one
         match rmdir(&self.placeholder(file)) {
-            // Not empty: root created something in it through an inherited descriptor. The name is never reused.
+            // If it is not empty, root created something in it through an inherited descriptor. The name is never
+            // reused.
             Ok(()) | Err(Errno(libc::ENOENT | libc::ENOTEMPTY)) => Ok(()),
             Err(errno) => Err(local("remove a placeholder")(errno)),
         }

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use super::error::{SegmentError, local};
 use super::file_ref::FileRef;
 use super::runtime_root::{runtime_root, share_what_is_made_in, sharing_of, trusted};
-use super::trust::{Distrust, Sharing, Untrusted};
+use super::trust::Sharing;
+use super::untrusted::{Distrust, Untrusted};
 use crate::sys::local_file::{CPath, Errno, mkdir, open, rename, rmdir};
 use crate::sys::random::random;
 
@@ -15,7 +16,7 @@ pub(crate) const FILE_MODE: u32 = 0o660;
 /// Mode of directories created here.
 const DIRECTORY_MODE: u32 = 0o770;
 
-/// Room for the path of a placeholder with its NUL, in bytes.
+/// Bytes for the path of a placeholder with its NUL.
 pub const PLACEHOLDER_PATH_BYTES_MAX: usize = 256;
 
 /// Longest runtime directory: a placeholder's name `/p/<slot>.<generation>` and its NUL fit after it.
@@ -24,7 +25,8 @@ const DIRECTORY_BYTES_MAX: usize = PLACEHOLDER_PATH_BYTES_MAX - 32;
 /// Bytes of the name of an export's directory, with the slash before it.
 const NAME_BYTES: usize = 17;
 
-/// Placeholders of files, record locks, placeholders of directories while they are made, what stands for mapped files.
+/// The directories for placeholders of files, for record locks, for placeholders of directories while they are made,
+/// and for the bytes of mapped files.
 const PARTS: [&str; 4] = ["p", "l", RuntimeDir::DIRECTORIES, "m"];
 
 /// The directory of one export.
@@ -63,8 +65,8 @@ impl RuntimeDir {
         Ok(Self { path, sharing })
     }
 
-    /// The directory of this process for an export that a program has mounted; `None` if there is none. Refused like
-    /// [`Self::make`].
+    /// The directory of this process for an export that a program has mounted. `None` if the runtime directory does not
+    /// exist. Fails as [`Self::make`] if this process may not trust it.
     pub(crate) fn of_program(identity: impl FnOnce(u32) -> u64) -> Result<Option<Self>, SegmentError> {
         let root = runtime_root();
         match trusted(root.as_os_str().as_bytes()) {
@@ -81,12 +83,12 @@ impl RuntimeDir {
         Some(Self { path: base.join(format!("{identity:016x}")), sharing })
     }
 
-    /// The directory that contains it.
+    /// The runtime directory that contains this directory.
     pub(crate) fn root(&self) -> &[u8] {
         self.path.parent().map_or(&[], |root| root.as_os_str().as_bytes())
     }
 
-    /// Who may use it.
+    /// The owner of the directory, and whether a group shares it.
     pub(crate) fn sharing(&self) -> Sharing {
         self.sharing
     }

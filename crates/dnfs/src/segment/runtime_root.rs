@@ -9,7 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::error::{SegmentError, local};
-use super::trust::{Distrust, GROUP_RIGHTS, Sharing, Untrusted};
+use super::trust::{GROUP_RIGHTS, Sharing};
+use super::untrusted::{Distrust, Untrusted};
 use crate::process::{RuntimeRoot, this_process};
 use crate::sys::access_list::{has_default, set_default};
 use crate::sys::fd::Fd;
@@ -22,8 +23,8 @@ use crate::sys::random::random;
 /// The environment variable that names the directory.
 pub const VARIABLE: &str = "MILLRACE_RUNTIME_DIR";
 
-/// The directory above every [`crate::mount::Mount::runtime_dir`] of this process: that of the user it had at the first call.
-/// Sends no call, and does not check whether this process may use the directory.
+/// The directory above every [`crate::mount::Mount::runtime_dir`] of this process, as determined for its user at the first
+/// call. Sends no call, and does not check whether this process may use the directory.
 #[must_use]
 pub fn runtime_root() -> PathBuf {
     root().path.clone()
@@ -79,8 +80,8 @@ fn runs_in_memory() -> bool {
     run.is_ok_and(|run| is_in_memory(&run) && stat(&run).is_ok_and(|found| found.uid == 0))
 }
 
-/// The owner of the directory at `base`, which is created for this user only if it is missing. Refused unless this process may
-/// trust it.
+/// Returns how the directory at `base` is shared. Creates it, for this user only, if it is missing. Fails unless this process
+/// may trust it.
 pub(crate) fn sharing_of(base: &[u8]) -> Result<Sharing, SegmentError> {
     if base.first() != Some(&b'/') {
         let path = PathBuf::from(std::ffi::OsStr::from_bytes(base));
@@ -119,7 +120,7 @@ pub fn group_runtime_root(gid: u32) -> Result<PathBuf, SegmentError> {
     Err(SegmentError::Directory(Untrusted { path, why: Distrust::NotOfGroup(gid) }.into()))
 }
 
-/// Creates it; it appears under its name with all rights or not at all.
+/// Creates the group's directory. It appears under its name with all rights or not at all.
 fn make_for_group(place: &CPath, gid: u32) -> Result<(), Errno> {
     let fresh = CPath::new(format!("/dev/shm/.millrace-group-{gid}.{:016x}", random()).as_bytes());
     mkdir(&fresh, 0o700)?;

@@ -36,8 +36,8 @@ impl Slot {
         SizeMoment { size: self.size.load(Acquire), events, sets }
     }
 
-    /// Takes over the size after the server acknowledged a write up to `end`. False if the size was set in between: the caller
-    /// must ask the server.
+    /// Raises the size to `end` after the server acknowledged a write up to there. Returns false if the size was set in
+    /// between: the caller must ask the server.
     #[must_use]
     pub(crate) fn size_grew(&self, end: u64, moment: SizeMoment) -> bool {
         self.size_events.fetch_add(1, AcqRel);
@@ -50,8 +50,8 @@ impl Slot {
         self.size_unsure.fetch_add(1, SeqCst);
     }
 
-    /// Takes over the size after the server set it to `size`. False if writes were acknowledged meanwhile: the caller must ask
-    /// the server, then call [`Slot::size_set_ends`].
+    /// Stores the size after the server set it to `size`. Returns false if writes were acknowledged meanwhile: the caller must
+    /// ask the server, then call [`Slot::size_set_ends`].
     #[must_use]
     pub(crate) fn size_set(&self, size: u64, moment: SizeMoment) -> bool {
         self.size_sets.fetch_add(1, AcqRel);
@@ -64,8 +64,8 @@ impl Slot {
         let _ = self.size_unsure.fetch_update(AcqRel, Acquire, |unsure| unsure.checked_sub(1));
     }
 
-    /// Takes over the size in the server's reply to a request sent at `moment`. False if others changed it meanwhile: it is
-    /// unknown what the server counted, so the caller must ask again.
+    /// Stores the size in the server's reply to a request sent at `moment`. Returns false if other calls changed the size
+    /// meanwhile: it is unknown whether the reply contains their changes, so the caller must ask again.
     #[must_use]
     pub(crate) fn size_fetched(&self, size: u64, moment: SizeMoment) -> bool {
         let stored = self.size.compare_exchange(moment.size, size, AcqRel, Acquire).is_ok();
@@ -77,7 +77,7 @@ impl Slot {
         self.size_unsure.load(Acquire) != 0
     }
 
-    /// Forgets such processes: no process sets the size now, and it was fetched.
+    /// Makes the size known again. The caller has fetched it, and no process is setting it.
     pub(crate) fn size_rest(&self) {
         self.size_unsure.store(0, SeqCst);
     }

@@ -101,7 +101,8 @@ impl Segment {
         let before = slot.generation.load(Relaxed);
         let begun = before.max(self.header().first_generation.load(Relaxed));
         let file_ref = FileRef { slot: number, generation: begun.wrapping_add(1) };
-        // Before the slot is valid, so that a process that finds the slot finds its placeholder.
+        // The placeholder is made before the slot is valid, so that a process that finds the slot
+        // finds its placeholder.
         self.make_placeholder(file_ref)?;
         if !lock.is_held() || slot.generation.compare_exchange(before, file_ref.generation, AcqRel, Relaxed).is_err() {
             return Ok(None);
@@ -114,14 +115,15 @@ impl Segment {
         Ok(None)
     }
 
-    /// Frees some slots and their placeholders. False if there is none that can be freed.
+    /// Frees some slots and their placeholders. Returns false if no slot can be freed.
     pub(crate) fn free_some(&self) -> Result<bool, SegmentError> {
         self.change_structure(|_| Ok(self.reclaim() > 0))
     }
 
     /// Frees the slot of a file that no process has open.
     pub(crate) fn release(&self, file: FileRef, unopened: &Unopened<'_>) -> Result<(), SegmentError> {
-        // Before the slot is freed: a process that looked up a name of the file and then inserts a new slot asks the server.
+        // The change is counted before the slot is freed: a process that looked up a name of the file and then inserts a new
+        // slot asks the server.
         self.name_changed();
         self.change_structure(|_| if unopened.is_held() { self.free(file, unopened) } else { Ok(()) })
     }
@@ -240,7 +242,8 @@ impl Segment {
         header.free_head.store(number + 1, Relaxed);
     }
 
-    /// A slot of the free list. One that carries the mark of a living process stays in the list.
+    /// Takes a slot out of the free list. A slot that carries the mark of a living process stays in
+    /// the list.
     fn pop_free(&self) -> Result<Option<(u32, Prober<'_>)>, SegmentError> {
         let mut passed = 0;
         let popped = self.pop_unmarked(&mut passed);
@@ -251,7 +254,7 @@ impl Segment {
         popped
     }
 
-    /// The same. Takes slots with a mark out of the free list, into a list that begins at `passed`.
+    /// As [`Self::pop_free`], but moves slots with a mark into a list that begins at `passed`.
     fn pop_unmarked(&self, passed: &mut u32) -> Result<Option<(u32, Prober<'_>)>, SegmentError> {
         let header = self.header();
         let mut rebuilds = 0;
@@ -264,7 +267,7 @@ impl Segment {
             let is_ours = header.free_head.compare_exchange(head, next, AcqRel, Relaxed).is_ok();
             if !is_ours || slot.generation.load(Acquire) & 1 == 1 {
                 drop(mark);
-                self.rebuild(); // somebody was stopped while it changed the list
+                self.rebuild(); // a process was stopped while it changed the list
                 *passed = 0;
                 rebuilds += 1;
             } else if let Some(mark) = mark {
@@ -356,7 +359,7 @@ impl Slot {
     /// The handle without an allocation: an array, and the length in use.
     pub(crate) fn handle_array(&self) -> ([u8; FILE_HANDLE_BYTES_MAX], usize) {
         let length = (self.handle_length.load(Relaxed) as usize).min(FILE_HANDLE_BYTES_MAX);
-        // Only the words in use: most handles fill a quarter of them.
+        // Only the words in use are read: most handles fill a quarter of them.
         (load_bytes(&self.handle[..length.div_ceil(8)]), length)
     }
 

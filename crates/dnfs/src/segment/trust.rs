@@ -5,119 +5,20 @@
 //! user, or to root if the user named it and a group shares it. The same holds for each directory and each symbolic link on the
 //! way to it.
 
-use std::fmt::{Display, Formatter};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
 use super::error::{SegmentError, local};
+use super::untrusted::{Distrust, Untrusted};
 use crate::sys::local_file::{CPath, Errno, Owner, open, read_link, stat};
 use crate::sys::process::{effective_gid, effective_uid, groups, pid_namespace};
 use crate::user_namespace::{UNNAMED, hides_root};
 
 /// Permissions of a directory that a group shares, and of what is made in it.
 pub(super) const GROUP_RIGHTS: u32 = 0o770;
-/// As many links in a row as the kernel follows (path_resolution(7)).
+/// Number of symbolic links that the kernel follows in one path (path_resolution(7)).
 const LINKS_MAX: usize = 40;
 const ROOT: u32 = 0;
-
-/// A directory that this process does not use.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Untrusted {
-    /// The runtime directory.
-    pub path: PathBuf,
-    /// What is wrong with it.
-    pub why: Distrust,
-}
-
-/// Why a directory is not used. Users are numbers of the mounts' user namespace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Distrust {
-    /// It belongs to another user, with this uid.
-    Owner(u32),
-    /// It is shared by the group with this gid, and this user is not a member.
-    NotMember(u32),
-    /// It is not a directory. The uid is that of its owner.
-    NotDirectory(u32),
-    /// It is a symbolic link. The uid is that of its owner.
-    Link(u32),
-    /// Its mode lets other users enter it.
-    Mode(u32),
-    /// It is the default directory, which is for one user, and has the mode of a shared one.
-    SharedByDefault,
-    /// Another user can replace it: a directory or link above it belongs to that uid.
-    AboveOwner(PathBuf, u32),
-    /// Other users can replace it: a directory above it has this mode.
-    AboveMode(PathBuf, u32),
-    /// It is not shared by the group with this gid.
-    NotOfGroup(u32),
-    /// Its path is relative, or too long.
-    Path,
-}
-
-impl Untrusted {
-    /// What the user can do about it.
-    #[must_use]
-    pub fn hint(&self) -> &'static str {
-        match self.why {
-            Distrust::Owner(_) | Distrust::NotMember(_) | Distrust::NotOfGroup(_) => {
-                "name a directory of this user: MILLRACE_RUNTIME_DIR=/dev/shm/NAME. Users who share a mount, and programs that change their \
-                 user, need `millrace exec --group GROUP`, run first by root, with a group that all of them are in"
-            }
-            Distrust::Mode(_) | Distrust::SharedByDefault => {
-                "give it to its user alone (chmod 700), or name another that may be made: MILLRACE_RUNTIME_DIR=/dev/shm/NAME"
-            }
-            Distrust::AboveOwner(..) | Distrust::AboveMode(..) => {
-                "name a directory in /dev/shm, or in another that only root and this user can write, or that has the sticky bit: \
-                 MILLRACE_RUNTIME_DIR=/dev/shm/NAME"
-            }
-            Distrust::NotDirectory(_) | Distrust::Link(_) | Distrust::Path => {
-                "name a directory by its whole path; it is made if missing: MILLRACE_RUNTIME_DIR=/dev/shm/NAME"
-            }
-        }
-    }
-}
-
-impl Display for Untrusted {
-    fn fmt(&self, to: &mut Formatter<'_>) -> std::fmt::Result {
-        self.write(to, |uid| format!("uid {uid}"))
-    }
-}
-
-impl Untrusted {
-    /// The message, with the names that the caller has for users.
-    #[must_use]
-    pub fn with_names(&self, name: impl Fn(u32) -> String) -> String {
-        let mut text = String::new();
-        let _ = self.write(&mut text, name); // writing to a string cannot fail
-        text
-    }
-
-    fn write(&self, to: &mut impl std::fmt::Write, name: impl Fn(u32) -> String) -> std::fmt::Result {
-        write!(to, "the runtime directory {} ", self.path.display())?;
-        match &self.why {
-            Distrust::Owner(uid) => write!(to, "belongs to another user, {}", name(*uid)),
-            Distrust::NotMember(gid) => write!(to, "is shared by the members of group {gid}, and this user is not one"),
-            Distrust::NotDirectory(uid) => write!(to, "is not a directory; it belongs to {}", name(*uid)),
-            Distrust::Link(uid) => write!(to, "is a symbolic link; it belongs to {}", name(*uid)),
-            Distrust::Mode(mode) => {
-                write!(to, "has mode {mode:04o}: others may enter it; the mode must be 0700, or 2770 for the users of a group")
-            }
-            Distrust::SharedByDefault => {
-                write!(to, "has mode 2770, and the default directory is for one user: its mode must be 0700")
-            }
-            Distrust::AboveOwner(above, uid) => {
-                write!(to, "can be replaced by another user: {} belongs to {}", above.display(), name(*uid))
-            }
-            Distrust::AboveMode(above, mode) => {
-                write!(to, "can be replaced by other users: {} has mode {mode:04o}", above.display())
-            }
-            Distrust::NotOfGroup(gid) => {
-                write!(to, "is not the one of group {gid}: it has another group, or its mode is not 2770")
-            }
-            Distrust::Path => write!(to, "cannot be used: its path is relative or too long"),
-        }
-    }
-}
 
 /// The owner of a directory, and who may use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,11 +32,11 @@ pub(crate) struct Sharing {
 }
 
 impl Sharing {
-    /// The owner and sharing of the directory at `path`. Refused unless this process may trust it. `is_named`: the user named
+    /// The owner and sharing of the directory at `path`. Fails unless this process may trust it. `is_named`: the user named
     /// it, so a group may share it.
     pub(super) fn of_trusted(path: &Path, is_named: bool) -> Result<Self, SegmentError> {
         let refused = |why| SegmentError::Directory(Untrusted { path: path.to_owned(), why }.into());
-        // Without a slash at the end, which would follow a link.
+        // The path has no slash at its end, because a slash would follow a link.
         let path: &Path = &path.components().collect::<PathBuf>();
         if !path.is_absolute() || path.file_name().is_none() {
             return Err(refused(Distrust::Path));
@@ -158,7 +59,7 @@ impl Sharing {
     }
 }
 
-/// The group may do everything, others nothing.
+/// Whether the group may do everything and others nothing.
 const fn is_shared(found: &Owner) -> bool {
     found.mode & 0o7777 == libc::S_ISGID | GROUP_RIGHTS
 }
@@ -197,7 +98,7 @@ fn is_member(gid: u32) -> bool {
     gid == effective_gid() || groups().contains(&gid)
 }
 
-/// Whether it is root, also if root has no uid in this user namespace.
+/// Whether `uid` is root, also if root has no uid in this user namespace.
 fn is_root(uid: u32) -> bool {
     uid == ROOT || uid == UNNAMED && hides_root()
 }

@@ -1,11 +1,11 @@
-//! Notes to which segment a URL leads, and the handle of its directory, for the next process. A segment belongs to a file
+//! Notes for the next process: to which segment a URL leads, and the handle of its directory. A segment belongs to a file
 //! system of a server. Several URLs can lead to it, each with its own root: another spelling of the server, a directory in the
 //! export, another export of the same file system.
 //!
-//! The first process that attaches by a URL asks the server (mount/url_roots.rs). It notes what it found in the file `url.<hash of the URL>`
-//! beside the segments' directories, so that the next process asks nothing. A process that attaches asks the server whether it
-//! knows the root of the note, and does without the note if it is gone. Programs that wait for their export take a missing note for a
-//! directory that was removed (docs/design/026-away.md).
+//! The first process that attaches by a URL asks the server (mount/url_roots.rs). It notes what it found in the file
+//! `url.<hash of the URL>` beside the segments' directories, so that the next process need not ask. A process that attaches asks
+//! the server whether it knows the root of the note, and ignores the note if the root is gone. If a note is missing, programs
+//! that wait for their export conclude that the directory was removed (docs/design/026-away.md).
 
 use core::sync::atomic::Ordering::Relaxed;
 use std::hash::Hasher;
@@ -44,7 +44,7 @@ impl UrlRoot {
     /// Stores the note for the next process and the keeper, unless it is stored already.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The note cannot be created.
     pub(crate) fn note(&self, runtime_root: &Path, url: &NfsUrl) -> Result<(), SegmentError> {
         if Self::noted(runtime_root, url) == Some(*self) {
             return Ok(());

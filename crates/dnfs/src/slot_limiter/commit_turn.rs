@@ -46,7 +46,8 @@ impl Members {
         if matches!(turn, CommitTurn::Mine(_)) && is_covered() { CommitTurn::Covered } else { turn }
     }
 
-    /// The turn, without waiting. `None` if another caller holds it. [`CommitTurn::Beside`] if this process can hold no lease.
+    /// Takes the turn without waiting. `None` if another caller holds it. [`CommitTurn::Beside`] if this process can hold no
+    /// lease.
     pub(crate) fn try_commit_turn<'s>(&'s self, slot: &'s Slot) -> Option<CommitTurn<'s>> {
         let Some(lease) = self.lease(Strength::Weak) else { return Some(CommitTurn::Beside) };
         take_turn(slot, &lease).is_ok().then(|| CommitTurn::Mine(CommitGuard { slot, lease }))

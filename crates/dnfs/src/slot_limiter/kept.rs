@@ -2,11 +2,12 @@
 //! connections of one client and drop or refuse the rest. Above the limit a connection is closed after its call, so that no
 //! caller waits for one whose owner sleeps.
 
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
-use core::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::Arc;
 
 use super::members::{Members, Owner};
+use super::records::KeptTable;
 use crate::limits::{KEPT_CONNECTIONS_MAX, KEPT_CONNECTIONS_MIN, KEPT_LOOK_MS, KEPT_LOW_MS};
 use crate::process::this_process;
 use crate::sys::clock::monotonic_ms;
@@ -28,17 +29,6 @@ pub(crate) struct KeptPlace {
     fork_generation: u32,
 }
 
-/// The holder of each place, and the current limit.
-#[repr(C)]
-pub(crate) struct KeptTable {
-    /// Owner word; 0 when free.
-    pub(crate) places: [AtomicU64; KEPT_CONNECTIONS_MAX],
-    /// Until when the limit is `low`, in ms of the monotonic clock.
-    pub(crate) low_until_ms: AtomicU64,
-    pub(crate) low: AtomicU32,
-    pub(crate) reserved: AtomicU32,
-}
-
 impl KeptConnections {
     /// The places of the members' mount.
     pub(crate) fn new(members: Arc<Members>) -> Arc<Self> {
@@ -50,7 +40,7 @@ impl KeptConnections {
         self.members.renew_leases();
     }
 
-    /// A place for a connection. `None` if all are taken; the connection must then be closed after its call.
+    /// Takes a place for a connection. `None` if all are taken; the connection must then be closed after its call.
     pub(crate) fn take(self: &Arc<Self>) -> Option<KeptPlace> {
         let owner = self.members.owner()?;
         self.take_free(owner).or_else(|| {

@@ -1,33 +1,17 @@
-//! Leases. A thread renews its lease while it holds locks. By it others distinguish a running holder from a stopped process and
-//! from a call that was left by `longjmp` (docs/design/028-stopped-processes.md).
+//! Leases. A thread renews its lease while it holds locks. By the lease, other processes distinguish a running holder from a
+//! stopped process and from a call that the thread left by `longjmp` (docs/design/028-stopped-processes.md).
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
-use core::sync::atomic::{AtomicU32, AtomicU64};
 use core::time::Duration;
 
 use super::Members;
 use super::call_frames::CallFrame;
-use super::members::Owner;
+use super::members::{OUTSIDER, Owner};
+use super::records::LeaseRecord;
 use crate::limits::{FENCE_PAUSE_MS, IN_FLIGHT_MS, LEASE_MS, LEASES_MAX};
 use crate::process::this_process;
 use crate::sys::clock::{monotonic_ms, sleep};
 use crate::sys::raw::thread_number;
-
-/// One lease, in the segment.
-#[repr(C, align(64))]
-pub(crate) struct LeaseRecord {
-    /// Turn and state.
-    state: AtomicU64,
-    /// When the holder last renewed it, in ms of the monotonic clock.
-    stamp_ms: AtomicU64,
-    /// High half of the holder's owner words.
-    process: AtomicU32,
-    /// The holder's thread in its process.
-    thread: AtomicU32,
-    /// 1: the holder may have a call in flight that must not reach the server after the takeover, so the taker fences the
-    /// holder.
-    is_strong: AtomicU32,
-}
 
 const FREE: u64 = 0;
 const HELD: u64 = 1;
@@ -41,8 +25,6 @@ const PLACE_BITS: u32 = 10;
 const TURN_BITS: u32 = 21;
 const _: () = assert!(LEASES_MAX == 1 << PLACE_BITS && PLACE_BITS + TURN_BITS == 31);
 
-/// Stands for a process that has no place among the members. Only its leases show whether it runs.
-pub(super) const OUTSIDER: u64 = u32::MAX as u64;
 /// Age in ms at which another process may take a lease of an outsider or of a dead process: no call of the holder is in flight
 /// any more.
 const LEFT_LEASE_MS: u64 = 60_000;
@@ -57,16 +39,6 @@ pub(crate) enum Strength {
     Strong,
     /// Nothing at the server.
     Weak,
-}
-
-/// Prevents the holder of a revoked lease from changing anything at the server.
-pub(crate) trait Fence: Send + Sync + core::fmt::Debug {
-    /// Sends a call and returns whether the server answers it.
-    fn is_answered(&self) -> bool;
-
-    /// Closes the connections that were made under this number. If the server does not support that, waits until their calls
-    /// have arrived or never will. False if the server does not answer.
-    fn fence(&self, number: u64) -> bool;
 }
 
 /// A lease of the calling thread, ended when dropped.
@@ -206,20 +178,21 @@ impl Members {
         held
     }
 
-    /// Whether the thread's current call holds it. If the thread's leases are not noted, all of them count as the current
-    /// call's.
+    /// Whether `owner` names a lease of the thread's current call. If the thread's leases are not noted, all of them
+    /// count as the current call's.
     pub(crate) fn is_of_this_call(&self, owner: Owner) -> bool {
         let mut found = false;
         let is_noted = CallFrame::each(self.table_id(), |other, _| found |= other == owner);
         found || !is_noted && self.owner().is_some_and(|mine| self.is_of_thread(owner, mine))
     }
 
-    /// Whether another call of this thread holds it: one that the current call interrupted, or one that the thread left.
+    /// Whether `owner` names a lease of another call of this thread: one that the current call interrupted, or one that
+    /// the thread left.
     pub(crate) fn is_of_other_call(&self, owner: Owner) -> bool {
         self.is_of_this_thread(owner) && !self.is_of_this_call(owner)
     }
 
-    /// Whether any call of this thread holds it.
+    /// Whether `owner` names a lease of any call of this thread.
     pub(super) fn is_of_this_thread(&self, owner: Owner) -> bool {
         self.owner().map_or_else(|| self.is_of_this_call(owner), |mine| self.is_of_thread(owner, mine))
     }
@@ -232,13 +205,13 @@ impl Members {
         owner >> 32 == mine >> 32 && self.lease_record(owner).is_some_and(is_mine)
     }
 
-    /// Whether the owner can act no more, so that what it holds is free: its process has died, or its lease was revoked.
-    /// Revokes the lease if that is due.
+    /// Whether the owner can no longer act, so that what it holds is free: its process has died, or its lease was
+    /// revoked. Revokes the lease if that is due.
     pub(crate) fn is_gone(&self, owner: Owner) -> bool {
         self.is_over(owner, true)
     }
 
-    /// As [`Self::is_gone`], for a caller that does not wait, for the server included.
+    /// As [`Self::is_gone`], for a caller that does not wait, not even for the server.
     pub(super) fn is_gone_by_itself(&self, owner: Owner) -> bool {
         self.is_over(owner, false)
     }
@@ -337,12 +310,13 @@ impl LeaseRecord {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Locked, begin_call};
+    use super::super::{Fence, Locked, begin_call};
     use super::*;
     use crate::event_count::EventCount;
     use crate::segment::tests::fresh_segment;
     use crate::sys::clock::{give_way, sleep};
     use crate::sys::shm::tests::Child;
+    use core::sync::atomic::AtomicU32;
     use core::time::Duration;
     use std::sync::Arc;
 

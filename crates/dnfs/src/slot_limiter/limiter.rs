@@ -20,7 +20,7 @@ pub(crate) struct SlotLimiter {
     limit: usize,
 }
 
-/// The slots that a caller holds: it may send as many calls. Released when dropped.
+/// The slots that a caller holds. It may send that many calls. Dropping this releases the slots.
 #[derive(Debug)]
 pub(crate) struct SlotPermit<'g> {
     limiter: &'g SlotLimiter,
@@ -42,7 +42,8 @@ impl SlotLimiter {
         Ok(Self::new(Arc::new(Members::alone(memory)), limit))
     }
 
-    /// Waits for a slot, and takes up to `wanted` if more are free. The permit says how many calls may be sent together.
+    /// Waits for a slot, and takes up to `wanted` if more are free. [`SlotPermit::count`] returns how many calls may be
+    /// sent together.
     pub(crate) fn acquire(&self, wanted: usize) -> SlotPermit<'_> {
         if let Some(permit) = self.try_acquire(wanted) {
             return permit;
@@ -100,7 +101,7 @@ impl SlotLimiter {
         SlotPermit { limiter: self, lease: None, since: Instant::now(), count, places: [0; SLOTS_MAX] }
     }
 
-    /// Slots and waits so far.
+    /// The table with the slots, and with the counts of calls and waits.
     pub(crate) fn table(&self) -> &SlotTable {
         self.members.table()
     }

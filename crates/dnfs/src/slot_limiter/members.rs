@@ -4,7 +4,6 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
-use super::leases::{Fence, OUTSIDER};
 use crate::limits::{KEEPER_MEMBERS, MEMBER_RETRY_MS, MEMBERS_MAX};
 use crate::process::this_process;
 use crate::segment::layout::{CALLS_OFFSET, SlotTable};
@@ -14,10 +13,23 @@ use crate::sys::local_file::{CPath, Errno};
 use crate::sys::raw::{process_id, thread_number};
 use crate::sys::shm::Mapping;
 
+/// Names a process that has no place among the members. Only its leases show whether it runs.
+pub(super) const OUTSIDER: u64 = u32::MAX as u64;
+
+/// Prevents the holder of a revoked lease from changing anything at the server.
+pub(crate) trait Fence: Send + Sync + core::fmt::Debug {
+    /// Sends a call and returns whether the server answers it.
+    fn is_answered(&self) -> bool;
+
+    /// Closes the connections that were made under this number. If the server does not support that, waits until their calls
+    /// have arrived or never will. False if the server does not answer.
+    fn fence(&self, number: u64) -> bool;
+}
+
 /// Bits of an owner word: member, incarnation of its lock, thread.
 const MEMBER_BITS: u32 = 10;
 const INCARNATION_BITS: u32 = 22;
-/// Where the member stands in an owner word.
+/// Position of the member in an owner word.
 pub(super) const MEMBER_SHIFT: u32 = 32 + INCARNATION_BITS;
 const _: () = assert!(MEMBERS_MAX == 1 << MEMBER_BITS && MEMBER_BITS + INCARNATION_BITS == 32);
 
@@ -68,7 +80,7 @@ impl Members {
         self.is_keeper.store(true, Relaxed);
     }
 
-    /// The table the members share.
+    /// The table that the members share.
     pub(crate) fn table(&self) -> &SlotTable {
         // The slice always has one element.
         &self.memory.values::<SlotTable>(self.table_offset, 1)[0]
@@ -87,7 +99,7 @@ impl Members {
     /// Becomes a member now, so that a failure to get a lock is an error of mounting.
     ///
     /// # Errors
-    /// The kernel's; `ENOLCK` when all places are taken.
+    /// The members' file cannot be opened or locked; `ENOLCK` if all places are taken.
     pub(crate) fn join(&self) -> Result<(), Errno> {
         self.try_owner().map(|_| ())
     }
@@ -95,7 +107,7 @@ impl Members {
     /// Prepares the liveness checks for a process that does not become a member.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The members' file cannot be opened.
     pub(crate) fn watch(&self) -> Result<(), Errno> {
         self.path.as_ref().map_or(Ok(()), |path| self.file.open(path).map(|_| ()))
     }
@@ -119,7 +131,7 @@ impl Members {
     pub(crate) fn has_died(&self, owner: Owner) -> bool {
         let bits = (owner >> 32) as u32;
         if u64::from(bits) == OUTSIDER {
-            return false; // unknown here: its lease shows whether it runs
+            return false; // unknown here: the owner's lease shows whether it runs
         }
         let mine = self.mine.load(Acquire);
         // After a fork, the copied place belongs to the parent, which may have died.

@@ -8,15 +8,15 @@ use super::local_file::Errno;
 
 const ATTRIBUTE: &CStr = c"system.posix_acl_default";
 const VERSION: u32 = 2;
-/// Owner, owning group, others: the kind of each entry.
+/// The kind of each entry: owner, owning group, others.
 const KINDS: [u16; 3] = [0x01, 0x04, 0x20];
-/// Used instead of a uid or gid.
+/// Each entry has this instead of a uid or gid.
 const NOBODY: u32 = u32::MAX;
 
 /// Whether the directory has a default list.
 ///
 /// # Errors
-/// The kernel's: ENOTSUP where the file system has no lists.
+/// The kernel's error; ENOTSUP if the file system has no such lists.
 pub(crate) fn has_default(directory: &Fd) -> Result<bool, Errno> {
     match rustix::fs::fgetxattr(directory, ATTRIBUTE, &mut [0u8; 0]) {
         Ok(_) => Ok(true),

@@ -31,23 +31,24 @@ fn hosts_ns(clock: libc::clockid_t) -> u64 {
     clock_ns(clock).saturating_add_signed(this_process().clock_ahead_ns.load(Relaxed).saturating_neg())
 }
 
-/// Milliseconds of the same clock.
+/// The monotonic clock in milliseconds.
 pub(crate) fn monotonic_ms() -> u64 {
     monotonic_ns() / 1_000_000
 }
 
-/// Milliseconds of the same clock at its last tick, at most 4 ms ago. Takes a fifth of the time.
+/// The monotonic clock in milliseconds at its last tick, at most 4 ms ago. Takes a fifth of the
+/// time.
 pub(crate) fn coarse_ms() -> u64 {
     hosts_ns(libc::CLOCK_MONOTONIC_COARSE) / 1_000_000
 }
 
-/// User and system time this process has used so far.
+/// User and system time that this process has used so far.
 #[must_use]
 pub fn cpu_time() -> Duration {
     Duration::from_nanos(clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID))
 }
 
-/// Sleeps, through signals.
+/// Sleeps for this time, also if signals arrive.
 pub(crate) fn sleep(time: Duration) {
     let mut left = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
     while let NanosleepRelativeResult::Interrupted(rest) = nanosleep(&left) {

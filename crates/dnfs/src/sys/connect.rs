@@ -24,9 +24,9 @@ pub(crate) struct Connect {
     pub(crate) local_address: Option<IpAddr>,
     /// The port to connect from, if it is available: servers recognise resent calls by it.
     pub(crate) local_port: Option<u16>,
-    /// From a port below 1024.
+    /// Whether to connect from a port below 1024.
     pub(crate) privileged: bool,
-    /// How long to wait for it.
+    /// How long to wait for the connection.
     pub(crate) timeout: Duration,
 }
 
@@ -82,8 +82,8 @@ impl Connect {
             return Ok(socket);
         }
         if !self.privileged {
-            // Bound before it connects: a port that connect(2) chooses may be shared with other sockets, and could then not be
-            // bound again.
+            // The socket is bound before it connects: a port that connect(2) chooses may be shared with other sockets, and
+            // could then not be bound again.
             return match self.connect_from(Some(0)) {
                 Err(failed) if [Errno::ADDRINUSE, Errno::ADDRNOTAVAIL].contains(&failed.errno) => self.connect_from(None),
                 other => other,
@@ -122,7 +122,7 @@ impl Connect {
 fn set_options(fd: &InternalFd) -> core::result::Result<(), Errno> {
     // A call is one send; waiting for more bytes to fill a segment would only delay it.
     sockopt::set_tcp_nodelay(fd, true)?;
-    // Detects a dead host while nothing is sent.
+    // Keepalive detects a dead host while nothing is sent.
     sockopt::set_socket_keepalive(fd, true)?;
     sockopt::set_socket_timeout(fd, Timeout::Recv, Some(SOCKET_TIMEOUT))?;
     sockopt::set_socket_timeout(fd, Timeout::Send, Some(SOCKET_TIMEOUT))?;

@@ -42,7 +42,8 @@ pub(crate) fn start(program: &CStr, arguments: &[CString], environment: &[CStrin
     reaped
 }
 
-/// A copy of this process that no `wait` of the program sees: its end raises no signal. The result is the kernel's.
+/// Creates a copy of this process that no `wait` of the program sees, because its end raises no signal. Returns what
+/// the kernel returns.
 ///
 /// # Safety
 /// The child may only make system calls: locks of other threads stay taken there, and the fork is not counted.
@@ -51,11 +52,11 @@ unsafe fn fork() -> isize {
     unsafe { call(libc::SYS_clone, [0; 6]) }
 }
 
-/// Waits for the child, which ends at once. ECHILD means that another wait with `__WALL` had it.
+/// Waits for the child, which ends at once. ECHILD means that another wait with `__WALL` reaped it.
 fn reap(child: isize) -> Result<(), Errno> {
     let mut status = 0i32;
     loop {
-        // SAFETY: `status` is ours to be written.
+        // SAFETY: the kernel writes only `status`, which belongs to this frame.
         let found = unsafe { call(libc::SYS_wait4, [child as usize, &raw mut status as usize, libc::__WALL as usize, 0, 0, 0]) };
         match -found as i32 {
             libc::EINTR => {}
@@ -90,7 +91,7 @@ fn become_program(start: &Start) -> ! {
         end(1);
     }
     for standard in 0..3 {
-        system(libc::SYS_dup3, null as usize, standard, 0, 0); // an error only where it is that one already
+        system(libc::SYS_dup3, null as usize, standard, 0, 0); // fails only if `null` already has this number
     }
     if system(libc::SYS_close_range, 3, u32::MAX as usize, 0, 0) < 0 {
         for fd in 3..DESCRIPTORS_CLOSED {

@@ -2,22 +2,22 @@
 
 use rustix::fd::{AsFd, BorrowedFd, IntoRawFd as _, OwnedFd};
 
-/// An open descriptor of ours, closed when dropped; always close-on-exec.
+/// An open descriptor of this crate, closed when dropped; always close-on-exec.
 ///
 /// std's `OwnedFd` would be closed by libc's `close`, which is a hook of the preload library.
 #[derive(Debug)]
 pub(crate) struct Fd(i32);
 
 impl Fd {
-    /// Takes over a descriptor.
+    /// Takes ownership of a descriptor.
     ///
     /// # Safety
-    /// It is open, and nothing else closes it.
+    /// The descriptor is open, and no other code closes it.
     pub(crate) const unsafe fn from_raw(fd: i32) -> Self {
         Self(fd)
     }
 
-    /// The descriptor, now the caller's.
+    /// The descriptor, which now belongs to the caller.
     pub(crate) const fn into_raw(self) -> i32 {
         let fd = self.0;
         core::mem::forget(self);
@@ -39,14 +39,14 @@ impl From<OwnedFd> for Fd {
 impl AsFd for Fd {
     #[inline]
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: open as long as self, which owns it.
+        // SAFETY: the descriptor is open as long as self, which owns it.
         unsafe { BorrowedFd::borrow_raw(self.0) }
     }
 }
 
 impl Drop for Fd {
     fn drop(&mut self) {
-        // SAFETY: open and owned by self, which ends here.
+        // SAFETY: the descriptor is open and owned by self, which ends here.
         unsafe { rustix::io::close(self.0) };
     }
 }

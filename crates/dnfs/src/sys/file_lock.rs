@@ -31,11 +31,11 @@ struct Place {
 }
 
 impl FileLock {
-    /// Waits for the lock of this file, creates the file if it is missing, and lets signals through: for work that may wait for
-    /// a server.
+    /// Waits for the lock of this file, and creates the file if it is missing. Does not block signals: the work under the lock
+    /// may wait for a server.
     ///
     /// # Errors
-    /// The kernel's; EDEADLK if this thread has it.
+    /// The file cannot be opened or locked; EDEADLK if this thread has the lock.
     pub(crate) fn wait(path: &CPath) -> Result<Self, Errno> {
         let place = Place::wait(path.hash())?;
         Self::take(path, place, true)
@@ -78,7 +78,7 @@ impl Drop for FileLock {
     fn drop(&mut self) {
         let fd = self.fd.take();
         if self.generation == this_process().identity.generation() {
-            drop(fd); // and with it the lock, before the place
+            drop(fd); // this releases the lock, before the place
         } else {
             // This is a child that was forked meanwhile: neither the lock nor, perhaps, the descriptor belongs to it.
             core::mem::forget(fd);
@@ -87,7 +87,7 @@ impl Drop for FileLock {
 }
 
 impl Place {
-    /// Waits for the place of this file. Signals are blocked while the table is used.
+    /// Waits for the place of this file in the table. Signals are blocked while the table is used.
     fn wait(file: u64) -> Result<Option<Self>, Errno> {
         this_process().file_locks.released.wait_until(|_| {
             let _signals = SignalsBlocked::new();
@@ -100,7 +100,7 @@ impl Place {
         if this_process().identity.shares_memory_alone() { Ok(Some(None)) } else { Ok(Self::attempt(file)?.map(Some)) }
     }
 
-    /// `None` if another thread has it, or if there is no place.
+    /// Takes a place. `None` if another thread has the file's, or if no place is free.
     fn attempt(file: u64) -> Result<Option<Self>, Errno> {
         let (holder, generation) = (this_process().current_thread(), this_process().identity.generation());
         with_table(|table| {

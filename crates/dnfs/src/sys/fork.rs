@@ -1,8 +1,8 @@
 //! The identity of this process, and whether it has changed by a fork of any kind.
 //!
-//! `pthread_atfork` sees `fork` and nothing else: not `_Fork`, `clone` or a bare system call. So the answer lies in a page that
-//! the kernel hands to every child as zeros (MADV_WIPEONFORK): a load of one word suffices. All that belongs to a process
-//! alone keeps the generation it was made under and compares it at each use.
+//! `pthread_atfork` sees `fork` and nothing else: not `_Fork`, `clone` or a bare system call. So the identity is in a page that
+//! the kernel gives to every child as zeros (MADV_WIPEONFORK): a load of one word suffices. Everything that belongs to one
+//! process alone keeps the generation under which it was made, and compares it at each use.
 
 use super::random::random;
 use super::raw::process_id;
@@ -11,18 +11,18 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 
-/// What no child has of its parent.
+/// What no child gets from its parent.
 #[derive(Debug)]
 #[repr(C)]
 struct Page {
     /// Generation in the low half, never 0 once known; process id in the high one, and above it [`ASK`].
     identity: AtomicU64,
-    /// What a server knows this process by; 0 until it is asked for.
+    /// The number by which a server knows this process; 0 until it is asked for.
     process: AtomicU64,
 }
 
-/// The word does not suffice: the process id is read each time. Set if the kernel wipes no page, and once there may be children
-/// that share the memory.
+/// Bit of `identity`: the word does not suffice, and the process id is read each time. Set if the kernel wipes no page, and
+/// once there may be children that share the memory.
 const ASK: u64 = 1 << 63;
 const PAGE_BYTES: usize = 4096;
 
@@ -56,7 +56,7 @@ impl Identity {
         self.word() as u32
     }
 
-    /// The process id, without a system call.
+    /// The process id. Needs no system call unless [`ASK`] is set.
     #[inline]
     pub(crate) fn process_id(&'static self) -> u32 {
         (self.word() >> 32) as u32
@@ -72,8 +72,9 @@ impl Identity {
         }
     }
 
-    /// Whether this is a child that has the memory of its parent and not its process id (CLONE_VM without CLONE_THREAD), and
-    /// perhaps other descriptors: it takes part in what lies in memory, as a thread does, and makes connections of its own.
+    /// Whether this is a child that has the memory of its parent but a process id of its own (CLONE_VM without
+    /// CLONE_THREAD), and perhaps other descriptors. It uses what lies in memory as a thread does, and makes connections of
+    /// its own.
     #[inline]
     pub(crate) fn shares_memory(&'static self) -> bool {
         let Some(page) = self.known_page() else { return false };
@@ -94,8 +95,8 @@ impl Identity {
         self.page().identity.fetch_or(ASK, AcqRel);
     }
 
-    /// Whether this is such a child and [`Self::expect_sharing`] was not called. Called before memory stores a descriptor. Notes
-    /// the sharing.
+    /// Whether this is a child that shares memory and [`Self::expect_sharing`] was not called. Called before memory stores a
+    /// descriptor. Notes the sharing.
     pub(crate) fn is_unexpected(&'static self) -> bool {
         let unexpected = self.is_wiped(self.page()) && !is_of(self.word(), process_id());
         if unexpected {
@@ -140,7 +141,7 @@ impl Identity {
         let pid = process_id();
         loop {
             let known = page.identity.load(Acquire);
-            // On a page that was wiped, another process id belongs to a child that shares this memory.
+            // On a wiped page, another process id belongs to a child that shares this memory.
             if known as u32 != 0 && (is_of(known, pid) || known & ASK != 0 && self.is_wiped(page)) {
                 return known;
             }
@@ -167,7 +168,8 @@ impl Identity {
 
     #[inline]
     fn known_page(&'static self) -> Option<&'static Page> {
-        // SAFETY: null, `copied` of a static, or a page that is never unmapped; all fields are atomics, of which zeros are a value.
+        // SAFETY: the pointer is null, or leads to `copied` of a static or to a page that is never unmapped. All fields are
+        // atomics, for which zero is a value.
         unsafe { self.page.load(Acquire).as_ref() }
     }
 
@@ -180,7 +182,7 @@ impl Identity {
             Ok(_) => page,
             Err(other) => {
                 if let Some(mapped) = mapped {
-                    // SAFETY: mapped just now, and shown to nobody.
+                    // SAFETY: the page was mapped just now, and no other code has its address.
                     let _ = unsafe { munmap(mapped.as_ptr().cast(), PAGE_BYTES) };
                 }
                 other
@@ -200,9 +202,10 @@ fn map_wiped() -> Option<NonNull<Page>> {
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a fresh mapping at an address of the kernel's choice disturbs no other memory.
     let page = unsafe { mmap_anonymous(core::ptr::null_mut(), PAGE_BYTES, access, MapFlags::PRIVATE) }.ok()?;
-    // SAFETY: the page is ours; the advice changes what a child finds there, and nothing here.
+    // SAFETY: the page belongs to this call. The advice changes what a child finds there, and
+    // nothing here.
     if unsafe { madvise(page, PAGE_BYTES, Advice::LinuxWipeOnFork) }.is_err() {
-        // SAFETY: mapped just now, and shown to nobody.
+        // SAFETY: the page was mapped just now, and no other code has its address.
         let _ = unsafe { munmap(page, PAGE_BYTES) };
         return None;
     }
@@ -232,7 +235,7 @@ mod tests {
             unsafe { libc::_exit(i32::from(!done)) };
         }
         let mut status = -1;
-        // SAFETY: `status` is ours to be written.
+        // SAFETY: the kernel writes only `status`, which belongs to this frame.
         unsafe { libc::waitpid(pid, &raw mut status, 0) };
         status == 0
     }

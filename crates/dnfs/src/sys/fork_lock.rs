@@ -44,7 +44,7 @@ pub(crate) struct ForkLock<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached by the holder of the lock alone, who may be any thread.
+// SAFETY: only the holder of the lock, which may be any thread, reaches the value.
 unsafe impl<T: Send> Sync for ForkLock<T> {}
 
 /// The lock, held.
@@ -59,7 +59,7 @@ impl<T> ForkLock<T> {
     }
 
     /// Takes the lock unless a thread of this process, including this one, has it. `abandoned` repairs the value if a thread of
-    /// the parent was using it at the fork: it must trust nothing there, and drop nothing.
+    /// the parent was using it at the fork. It must not trust the value, and must drop nothing of it.
     #[inline]
     pub(crate) fn try_lock(&self, me: Holder, abandoned: impl FnOnce(&mut T)) -> Option<ForkGuard<'_, T>> {
         let Err(held) = self.holder.compare_exchange(0, me.0, Acquire, Relaxed) else {
@@ -92,7 +92,8 @@ impl<T> ForkLock<T> {
         held != 0 && me.is_thread(held)
     }
 
-    /// The state a signal finds between taking and using, or a fork in any thread.
+    /// Sets the state that a signal handler finds between the taking and the use of the lock, or
+    /// that a fork in any thread copies.
     #[cfg(test)]
     pub(crate) fn set_holder(&self, holder: Holder) {
         self.holder.store(holder.0, Relaxed);
@@ -133,7 +134,8 @@ impl<T> DerefMut for ForkGuard<'_, T> {
 impl<T> Drop for ForkGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // Not if it was taken over since, in a child that was forked while it was held.
+        // Has no effect if the lock was taken over since, in a child that was forked while it was
+        // held.
         let _ = self.lock.holder.compare_exchange(self.me.0, 0, Release, Relaxed);
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// wake-up, another value, a signal.
 pub(crate) fn wait(word: &AtomicU32, expected: u32, longest: Duration) -> bool {
     let longest = Timespec { tv_sec: longest.as_secs() as i64, tv_nsec: longest.subsec_nanos().into() };
-    // Not private to the process: the word may lie in a segment.
+    // The futex is not private to the process, because the word may lie in a segment.
     futex::wait(word, Flags::empty(), expected, Some(&longest)) != Err(Errno::TIMEDOUT)
 }
 

@@ -14,14 +14,14 @@ use rustix::process::{Resource, getrlimit};
 /// Time within which a thread that has read a number makes its system call with it.
 const NUMBER_IN_USE: Duration = Duration::from_millis(10);
 
-/// True when `fd` is a descriptor of this crate: a program that closes every descriptor must not close it.
+/// Whether `fd` is a descriptor of this crate: a program that closes every descriptor must not close it.
 #[must_use]
 pub fn is_internal_fd(fd: i32) -> bool {
     this_process().descriptors.is_internal(fd)
 }
 
-/// Moves a descriptor of this crate to another number, so that a program can use this one. False if its number cannot change: it
-/// is not this crate's, its record locks would end with it, or the number itself was passed on.
+/// Moves a descriptor of this crate to another number, so that a program can use this one. Returns false if the number cannot
+/// change: the descriptor is not this crate's, its record locks would end, or the number itself was passed on.
 ///
 /// The old number stays open for 10 ms, for threads that were about to use it.
 #[must_use]
@@ -31,13 +31,13 @@ pub fn move_internal_fd(fd: i32) -> bool {
     }
     let descriptors = this_process().descriptors;
     let Some(first) = descriptors.first_number(fd) else { return false };
-    // SAFETY: a descriptor of this crate, which is open; only copied.
+    // SAFETY: the number is an open descriptor of this crate, which is only copied.
     let old = unsafe { BorrowedFd::borrow_raw(fd) };
     let Ok(new) = rustix::io::fcntl_dupfd_cloexec(old, fd + 1).map(Fd::from) else { return false };
     let new = new.into_raw();
     set_internal_fd(new, true);
     if !descriptors.note_move(first, new) {
-        // SAFETY: made here, and nobody else has its number.
+        // SAFETY: the descriptor was made here, and no other code has its number.
         drop(unsafe { Fd::from_raw(new) });
         return false;
     }
@@ -79,12 +79,12 @@ impl InternalFd {
         fd
     }
 
-    /// Takes over a descriptor that [`Self::into_raw`] gave.
+    /// Takes ownership of a descriptor that [`Self::into_raw`] returned.
     ///
     /// # Safety
-    /// It is open, and nothing else closes it.
+    /// The descriptor is open, and no other code closes it.
     pub(crate) const unsafe fn from_raw(fd: i32) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's guarantee.
         Self(ManuallyDrop::new(unsafe { Fd::from_raw(fd) }))
     }
 
@@ -98,7 +98,7 @@ impl InternalFd {
 impl AsFd for InternalFd {
     #[inline]
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: open as long as self, which owns it.
+        // SAFETY: the descriptor is open as long as self, which owns it.
         unsafe { BorrowedFd::borrow_raw(self.number()) }
     }
 }
@@ -106,16 +106,17 @@ impl AsFd for InternalFd {
 impl Drop for InternalFd {
     fn drop(&mut self) {
         let (first, fd) = (self.0.number(), self.number());
-        // Before it is closed: its number may be reused at once.
+        // The marks are removed before the descriptor is closed, because its number may be reused
+        // at once.
         this_process().descriptors.set_movable(first, false);
         set_internal_fd(fd, false);
-        // SAFETY: open and owned by self, which ends here.
+        // SAFETY: the descriptor is open and owned by self, which ends here.
         drop(unsafe { Fd::from_raw(fd) });
         this_process().descriptors.forget_move(first);
     }
 }
 
-/// The lowest number to move to: 900, or near the end of what the process may have.
+/// The lowest number to move to: 900, or 64 below the limit of the process if that is lower.
 #[must_use]
 pub fn lowest_internal_fd() -> i32 {
     let limit = getrlimit(Resource::Nofile).current.map_or(i32::MAX, |limit| i32::try_from(limit).unwrap_or(i32::MAX));
@@ -143,7 +144,7 @@ mod tests {
         let (first, rdev) = (moving.number(), device(&moving));
         assert!(move_internal_fd(first) && moving.number() != first);
         assert!(is_internal_fd(moving.number()) && !is_internal_fd(first));
-        // SAFETY: the number is the program's now; it is open still.
+        // SAFETY: the number belongs to the program now, and is still open.
         drop(unsafe { Fd::from_raw(first) });
         assert_eq!(device(&moving), rdev);
         // A descriptor that could get the number does not take it while the moved one is known by it.
@@ -155,7 +156,7 @@ mod tests {
         assert_eq!(device(&next), rdev);
         let raw = next.into_raw();
         assert!(!move_internal_fd(raw), "handed on as a number");
-        // SAFETY: given by `into_raw` above.
+        // SAFETY: `into_raw` returned the number above.
         drop(unsafe { InternalFd::from_raw(raw) });
     }
 }

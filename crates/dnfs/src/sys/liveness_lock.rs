@@ -19,7 +19,7 @@ use crate::process::{LivenessFiles, OpenedFile, this_process};
 pub(crate) struct LivenessFile(AtomicI32); // its descriptor; -1: not opened yet
 
 impl LivenessFile {
-    /// Not opened yet.
+    /// A file that is not opened yet.
     pub(crate) const fn new() -> Self {
         Self(AtomicI32::new(-1))
     }
@@ -28,7 +28,7 @@ impl LivenessFile {
     /// byte unless another process has it. Creates the file if it is missing.
     ///
     /// # Errors
-    /// The kernel's, and those of `choose`; ENFILE if too many files are in use.
+    /// The file cannot be opened; the errors of `choose`; ENFILE if too many files are in use.
     pub(crate) fn join(
         &self,
         path: &CPath,
@@ -96,7 +96,7 @@ impl Drop for LivenessFile {
                 opened.users -= 1;
                 if opened.users == 0 {
                     *opened = OpenedFile::FREE;
-                    // SAFETY: the number came out of `into_raw`, and its last user is this one.
+                    // SAFETY: `into_raw` returned the number, and this is its last user.
                     drop(unsafe { InternalFd::from_raw(fd) });
                 }
             }

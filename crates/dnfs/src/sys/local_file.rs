@@ -160,13 +160,13 @@ pub(crate) fn unlink_array(path: &[u8]) -> Result<()> {
     Ok(rustix::fs::unlinkat(CWD, path, AtFlags::empty())?)
 }
 
-/// Renames a file over another; of paths that end in a NUL, without an allocation.
+/// Renames a file over another, for paths that end in a NUL, without an allocation.
 pub(crate) fn rename_array(from: &[u8], to: &[u8]) -> Result<()> {
     let path = |bytes| CStr::from_bytes_until_nul(bytes).map_err(|_| Errno(libc::ENAMETOOLONG));
     Ok(rustix::fs::renameat(CWD, path(from)?, CWD, path(to)?)?)
 }
 
-/// Gives a file another name. EEXIST when there is a file of that name.
+/// Gives a file another name. EEXIST if there is a file of that name.
 pub(crate) fn link(from: &CPath, to: &CPath) -> Result<()> {
     Ok(rustix::fs::linkat(CWD, from.0.as_c_str(), CWD, to.0.as_c_str(), AtFlags::empty())?)
 }
@@ -186,7 +186,7 @@ pub(crate) struct Owner {
     pub(crate) gid: u32,
     /// Size in bytes.
     pub(crate) size: u64,
-    /// It has a name: it was not removed.
+    /// Whether it has a name: it was not removed.
     pub(crate) is_named: bool,
 }
 

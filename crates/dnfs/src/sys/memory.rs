@@ -7,7 +7,7 @@ use super::whole_file;
 /// Where control groups are mounted: version 2 only, both versions, version 1.
 const GROUPS: [(&str, &Version); 3] =
     [("/sys/fs/cgroup", &VERSION_2), ("/sys/fs/cgroup/unified", &VERSION_2), ("/sys/fs/cgroup/memory", &VERSION_1)];
-/// Groups above one that are checked.
+/// How many groups are checked: the process' own and those above it.
 const DEPTH_MAX: usize = 32;
 
 /// The file names of a version of control groups.
@@ -36,7 +36,7 @@ pub fn available_bytes() -> Option<u64> {
     [of_host(), of_group()].into_iter().flatten().min()
 }
 
-/// The whole text of a kernel file.
+/// The complete text of a kernel file.
 fn text_of(file: &Path) -> Option<String> {
     const BYTES_MAX: usize = 64 << 10;
     String::from_utf8(whole_file::read(file.to_str()?, BYTES_MAX).ok()?.0).ok()
@@ -53,8 +53,8 @@ fn of_group() -> Option<u64> {
     GROUPS.into_iter().filter_map(|(root, version)| of_version(&groups, Path::new(root), version)).min()
 }
 
-/// The smallest amount that the process' group and those above it leave. A container sees its own group at the root, whatever
-/// path /proc shows.
+/// The smallest number of bytes that the process' group and those above it leave. A container sees its own group at the root,
+/// whatever path /proc shows.
 fn of_version(groups: &str, root: &Path, version: &Version) -> Option<u64> {
     let path = groups.lines().find_map(|line| line.split_once(':')?.1.strip_prefix(version.controller))?;
     let own: PathBuf = root.join(path.trim_start_matches('/'));
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(asked("1:cpu:/x\n0::/pod/container\n"), Some(800));
         set(&own, "500\n");
         assert_eq!(asked("0::/pod/container\n"), Some(300));
-        // The path of another name space.
+        // The path is that of another namespace.
         set(root, "250\n");
         assert_eq!(asked("0::/host/scope\n"), Some(50));
         assert_eq!(asked("4:memory:/pod\n"), None);

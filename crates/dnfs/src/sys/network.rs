@@ -10,12 +10,12 @@ use std::io::IoSlice;
 const OF_EVERY_NAMESPACE: [&[u8]; 10] =
     [b"lo", b"tunl0", b"gre0", b"gretap0", b"erspan0", b"ip_vti0", b"ip6_vti0", b"sit0", b"ip6tnl0", b"ip6gre0"];
 
-/// The inode number of the network namespace; `None` if it is not known.
+/// The inode number of the network namespace; `None` if it is unknown.
 pub(crate) fn own_namespace() -> Option<u64> {
     rustix::fs::stat(c"/proc/thread-self/ns/net").ok().map(|found| found.st_ino)
 }
 
-/// Whether the namespace has a device to other hosts, up or down. True if that is not known.
+/// Whether the namespace has a device to other hosts, up or down. True if that is unknown.
 pub(crate) fn has_device() -> bool {
     let mut list = [0; 4096];
     let Ok(file) = open_array(b"/proc/thread-self/net/dev\0", libc::O_RDONLY, 0) else { return true };
@@ -30,7 +30,8 @@ pub(crate) fn has_device() -> bool {
     has_device_in(list.get(..end).unwrap_or_default())
 }
 
-/// Whether a send or a receive between two sockets of this process fails with this errno: no network has a part in it.
+/// Whether a send or a receive between two sockets of this process fails with this errno. If so, the network is not the
+/// cause.
 pub(crate) fn is_traffic_refused(errno: i32) -> bool {
     let is_it = |refused: rustix::io::Errno| refused.raw_os_error() == errno;
     let (one, other) = match socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None) {

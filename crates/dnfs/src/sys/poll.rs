@@ -4,13 +4,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::BorrowedFd;
 use std::time::Duration;
 
-/// Whether there is something to receive on the socket of this number, waiting so long at most. True as well when the number stands
-/// for nothing, so that who receives learns of it; a wait that a signal ended says no.
+/// Whether the socket with this number has something to receive. Waits for `longest` at most. Also true if no descriptor has the
+/// number, so that the caller's receive reports that. False if a signal ended the wait.
 pub(crate) fn is_readable(socket: i32, longest: Duration) -> bool {
     if socket < 0 {
         return true;
     }
-    // SAFETY: only polled: a number that stands for nothing, or for something else by now, is answered as such.
+    // SAFETY: the number is only polled. Poll reports a number that no descriptor has, and answers for what has it now.
     let socket = unsafe { BorrowedFd::borrow_raw(socket) };
     let longest = Timespec { tv_sec: longest.as_secs() as i64, tv_nsec: longest.subsec_nanos().into() };
     let mut polled = [PollFd::from_borrowed_fd(socket, PollFlags::IN)];

@@ -32,11 +32,6 @@ pub(crate) fn host_name() -> Vec<u8> {
     rustix::system::uname().nodename().to_bytes().to_vec()
 }
 
-/// The user namespace of this process, by the inode of its file. `None` if it is unknown.
-pub(crate) fn user_namespace() -> Option<u64> {
-    rustix::fs::stat(c"/proc/self/ns/user").ok().map(|found| found.st_ino)
-}
-
 /// The PID namespace of this process, by the inode of its file. `None` on the host itself, and if it is unknown.
 pub(crate) fn pid_namespace() -> Option<u64> {
     /// PROC_PID_INIT_INO of the kernel.

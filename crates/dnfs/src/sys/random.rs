@@ -8,7 +8,7 @@ pub(crate) fn random() -> u64 {
     let mut bytes = [0u8; 8];
     match getrandom(&mut bytes[..], GetRandomFlags::empty()) {
         Ok(8) => u64::from_ne_bytes(bytes),
-        // For a kernel without it, time and process are different enough.
+        // If the kernel has no such call, time and process are different enough.
         _ => clock_ns(libc::CLOCK_MONOTONIC) ^ u64::from(process_id()) << 32,
     }
 }

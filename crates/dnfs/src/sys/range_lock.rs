@@ -18,7 +18,7 @@ pub(crate) fn unlock(fd: impl AsFd, byte: i64) -> Result<(), Errno> {
     lock_call(&fd, libc::F_OFD_SETLK, libc::F_UNLCK, byte).map(drop)
 }
 
-/// Whether another description has a lock of this byte, of either kind. The asking one need not be open for writing.
+/// Whether another description has a lock of this byte, of either kind. `fd` need not be open for writing.
 pub(crate) fn is_locked_elsewhere(fd: impl AsFd, byte: i64) -> Result<bool, Errno> {
     lock_call(&fd, libc::F_OFD_GETLK, libc::F_WRLCK, byte).map(|found| i32::from(found.l_type) != libc::F_UNLCK)
 }
@@ -43,11 +43,12 @@ fn lock_call(fd: &impl AsFd, operation: i32, kind: i32, byte: i64) -> Result<lib
     range_call(fd, operation, kind, byte, 1)
 }
 
-/// `fcntl(2)` with a lock of a range, by hand: rustix has only the locks that belong to a process.
+/// `fcntl(2)` with a lock of a range, as a raw system call: rustix has only the locks that belong
+/// to a process.
 fn range_call(fd: &impl AsFd, operation: i32, kind: i32, start: i64, length: i64) -> Result<libc::flock, Errno> {
     let mut range = libc::flock { l_type: kind as i16, l_whence: libc::SEEK_SET as i16, l_start: start, l_len: length, l_pid: 0 };
     let fd = fd.as_fd().as_raw_fd() as usize;
-    // SAFETY: `range` is ours to be read and written.
+    // SAFETY: the kernel reads and writes only `range`, which belongs to this frame.
     let result = unsafe { call(libc::SYS_fcntl, [fd, operation as usize, &raw mut range as usize, 0, 0, 0]) };
     if result < 0 { Err(Errno(-result as i32)) } else { Ok(range) }
 }

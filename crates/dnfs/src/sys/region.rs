@@ -1,11 +1,11 @@
-//! Anonymous memory straight from the kernel.
+//! Anonymous memory from the kernel.
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Memory that is zeroed and resident only where touched, with no allocator involved.
+/// Zeroed memory that no allocator manages. Only pages that were touched are resident.
 #[derive(Debug)]
 pub(crate) struct Region {
     start: NonNull<u8>,
@@ -19,7 +19,7 @@ impl Region {
     /// Maps `bytes` bytes.
     ///
     /// # Errors
-    /// What the kernel says, `ENOMEM` most likely.
+    /// The kernel's error, most likely `ENOMEM`.
     pub(crate) fn map(bytes: usize) -> io::Result<Self> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no existing memory.
@@ -48,7 +48,7 @@ impl Deref for Region {
 impl DerefMut for Region {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the mapping is writable, initialised, lives as long as `self`, which is borrowed exclusively.
+        // SAFETY: the mapping is writable, initialised, and lives as long as `self`, which is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
     }
 }

@@ -78,7 +78,7 @@ impl Mapping {
     /// `count` values of `T` from byte `offset` on.
     ///
     /// # Panics
-    /// When they do not lie inside the mapping or are not aligned: offsets come from the layout, not from a peer.
+    /// If they do not lie inside the mapping or are not aligned: offsets come from the layout, not from a peer.
     pub(crate) fn values<T: Shared>(&self, offset: usize, count: usize) -> &[T] {
         let bytes = count.checked_mul(size_of::<T>()).and_then(|bytes| bytes.checked_add(offset));
         assert!(bytes.is_some_and(|end| end <= self.length), "segment layout leaves its mapping");
@@ -100,7 +100,7 @@ impl LateMapping {
     /// Installs the mapping. If another thread was faster, this mapping is dropped.
     ///
     /// # Panics
-    /// When that thread's mapping has another length: all that are made for one place have the same.
+    /// If that thread's mapping has another length: all mappings for one place have the same.
     pub(crate) fn install(&self, mapping: Mapping) {
         let known = self.length.swap(mapping.length, Relaxed);
         assert!(known == 0 || known == mapping.length, "mappings for one place have one length");
@@ -117,7 +117,7 @@ impl LateMapping {
     /// `count` values of `T` from byte `offset` on.
     ///
     /// # Panics
-    /// As [`Mapping::values`]; when nothing is mapped yet.
+    /// As [`Mapping::values`]; if nothing is mapped yet.
     pub(crate) fn values<T: Shared>(&self, offset: usize, count: usize) -> &[T] {
         let bytes = count.checked_mul(size_of::<T>());
         assert_eq!(offset % align_of::<T>(), 0, "layout is not aligned");
@@ -131,18 +131,18 @@ impl LateMapping {
     /// among themselves.
     ///
     /// # Panics
-    /// When they do not lie inside the mapping.
+    /// If they do not lie inside the mapping.
     pub(crate) fn copy_in(&self, offset: usize, from: &[u8]) {
         let to = self.at(offset, from.len());
-        // SAFETY: in bounds (checked by `at`); private memory and a shared mapping do not overlap. Nobody has a reference to
-        // these bytes: they are reached by these two functions alone.
+        // SAFETY: in bounds (checked by `at`); private memory and a shared mapping do not overlap. No code has a reference
+        // to these bytes: only these two functions reach them.
         unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
     }
 
     /// Copies bytes from `offset` on, as stored by [`Self::copy_in`].
     ///
     /// # Panics
-    /// When they do not lie inside the mapping.
+    /// If they do not lie inside the mapping.
     pub(crate) fn copy_out(&self, offset: usize, to: &mut [u8]) {
         let from = self.at(offset, to.len());
         // SAFETY: as in `copy_in`.
@@ -220,13 +220,13 @@ pub(crate) mod tests {
 
     impl Drop for Bystander {
         fn drop(&mut self) {
-            // SAFETY: ends a process of ours that ends in no other way.
+            // SAFETY: ends a child of this process that ends in no other way.
             unsafe { libc::kill(self.0, libc::SIGKILL) };
         }
     }
 
     impl Child {
-        /// Forks; the child never returns from here, and ends with 0 when `work` does not panic.
+        /// Forks; the child never returns from here, and ends with 0 if `work` does not panic.
         pub(crate) fn run(work: impl FnOnce()) -> Self {
             // SAFETY: glibc's fork leaves malloc usable in the child; the child runs only `work` and `_exit`.
             let pid = unsafe { libc::fork() };
@@ -241,14 +241,14 @@ pub(crate) mod tests {
 
         /// Kills it at whatever instruction it is.
         pub(crate) fn kill(&self) {
-            // SAFETY: a child of ours that was not waited for: its number can't be anyone else's.
+            // SAFETY: the child was not waited for, so no other process has its number.
             unsafe { libc::kill(self.0, libc::SIGKILL) };
         }
 
         /// Waits for its end. Returns whether it ended by itself, without a panic.
         pub(crate) fn succeeded(self) -> bool {
             let mut status = 0;
-            // SAFETY: `status` is ours to be written.
+            // SAFETY: the kernel writes only `status`, which belongs to this frame.
             unsafe { libc::waitpid(self.0, &raw mut status, 0) };
             status == 0
         }

@@ -36,7 +36,7 @@ impl Socket {
         let _ = sockopt::set_socket_recv_buffer_size(&self.fd, bytes);
     }
 
-    /// The port this end has.
+    /// The local port.
     pub(crate) fn local_port(&self) -> Option<u16> {
         let address = SocketAddr::try_from(getsockname(&self.fd).ok()?).ok()?;
         Some(address.port()).filter(|&port| port != 0)
@@ -54,7 +54,7 @@ impl Socket {
         Ok(sendmsg(&self.fd, segments, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)?)
     }
 
-    /// Receives available data. Blocks for at most 250 ms if there is none. 0 means the end of the stream.
+    /// Receives available data. Blocks for at most 250 ms if no data is available. 0 means the end of the stream.
     ///
     /// # Errors
     /// As [`Self::send`].
@@ -66,8 +66,8 @@ impl Socket {
 
     /// [`Self::receive`] into several buffers.
     ///
-    /// Not by rustix, since every READ uses it: rustix's `recvmsg` also receives an address and control data, which a TCP
-    /// stream does not have.
+    /// Does not use rustix, since every READ calls this: rustix's `recvmsg` also receives an address and control data,
+    /// which a TCP stream does not have.
     ///
     /// # Errors
     /// As [`Self::send`].
@@ -87,7 +87,7 @@ impl Socket {
     /// Ends the connection at once, on both sides and for every process that inherited it, and frees its port. No reply to what
     /// was sent on it can arrive in a buffer any more.
     pub(crate) fn abort(self) {
-        // The close that follows ends it too, only less thoroughly.
+        // If this fails, the close that follows ends the connection too, less thoroughly.
         let _ = connect_unspec(&self.fd);
     }
 }
@@ -143,8 +143,9 @@ mod tests {
 
     #[test]
     fn a_child_leaves_the_connection_of_its_parent_alone_and_makes_its_own() {
+        use crate::nfs3::procedures::NFS;
         use crate::rpc::connection::Connection;
-        use crate::rpc::service::{NFS, RetryPolicy, Service};
+        use crate::rpc::service::{RetryPolicy, Service};
         use std::io::Write as _;
         this_process().watch_forks();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -96,13 +96,14 @@ impl MarkPlace {
     pub(crate) fn is_left(&self) -> bool {
         let (address, word) = self.noted();
         if word == 0 {
-            return false; // it is being set
+            return false; // no mark is set, or it is being set
         }
         let mut found = 0u64;
         let local = libc::iovec { iov_base: (&raw mut found).cast(), iov_len: 8 };
         let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: 8 };
         let pid = rustix::process::getpid().as_raw_nonzero().get() as usize;
-        // SAFETY: eight bytes are written to `found`; the other address is read by the kernel, which reports one that is not mapped.
+        // SAFETY: the kernel writes eight bytes to `found`. It reads the other address, and reports an error if that is not
+        // mapped.
         let read =
             unsafe { call(libc::SYS_process_vm_readv, [pid, &raw const local as usize, 1, &raw const remote as usize, 1, 0]) };
         read == -(libc::EFAULT as isize) || read == 8 && found != word

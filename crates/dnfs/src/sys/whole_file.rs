@@ -1,31 +1,27 @@
-//! Small files of the user's, read whole.
+//! Reads small files completely.
 
 use std::io;
 
-use super::local_file::{self, CPath, Errno};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::{Errno, retry_on_intr};
+
+use super::fd::Fd;
 
 /// Reads a file of at most `bytes_max` bytes, and its mode (`st_mode`); symbolic links are followed.
 ///
 /// # Errors
-/// The kernel's; `EFBIG` when there is more.
+/// The kernel's error; `EFBIG` if the file is longer.
 pub(crate) fn read(path: &str, bytes_max: usize) -> io::Result<(Vec<u8>, u32)> {
-    read_whole(path, bytes_max).map_err(|errno| io::Error::from_raw_os_error(errno.0))
-}
-
-fn read_whole(path: &str, bytes_max: usize) -> Result<(Vec<u8>, u32), Errno> {
-    if path.contains('\0') {
-        return Err(Errno(libc::EINVAL));
-    }
-    let fd = local_file::open_followed(&CPath::new(path.as_bytes()), libc::O_RDONLY, 0)?;
-    let mode = local_file::stat(&fd)?.mode;
+    let fd = Fd::from(retry_on_intr(|| rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()))?);
+    let mode = rustix::fs::fstat(&fd)?.st_mode;
     let mut bytes = vec![0; bytes_max + 1];
     let mut end = 0;
     loop {
         let free = bytes.get_mut(end..).unwrap_or_default();
         if free.is_empty() {
-            return Err(Errno(libc::EFBIG));
+            return Err(Errno::FBIG.into());
         }
-        match local_file::read(&fd, free)? {
+        match retry_on_intr(|| rustix::io::read(&fd, &mut *free))? {
             0 => break,
             count => end += count,
         }

@@ -64,7 +64,7 @@ fn in_query(path: &str) -> String {
 }
 
 impl ClosePolicy {
-    /// As in a URL.
+    /// Its name in a URL.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -75,11 +75,11 @@ impl ClosePolicy {
 }
 
 impl GonePolicy {
-    /// As in a URL.
+    /// Its name in a URL.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            // No URL asks for it: a program that has it waits in between.
+            // No URL asks for `Report`, so it has no name of its own.
             Self::Wait | Self::Report => "wait",
             Self::Error => "error",
         }
@@ -87,7 +87,7 @@ impl GonePolicy {
 }
 
 impl StablePolicy {
-    /// As in a URL.
+    /// Its name in a URL.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -99,7 +99,7 @@ impl StablePolicy {
 }
 
 impl TransportSecurity {
-    /// As in a URL.
+    /// Its name in a URL.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -5,7 +5,7 @@ use crate::limits::ADDRESSES_MAX;
 /// Why a text is not a usable NFS URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// Another scheme, or none.
+    /// The URL has another scheme, or no scheme.
     #[error("URL {url} does not begin with nfs://")]
     Scheme {
         /// The text.
@@ -23,13 +23,13 @@ pub enum UrlError {
         /// The text, without the user.
         url: String,
     },
-    /// More hosts than are kept.
+    /// More hosts than [`ADDRESSES_MAX`].
     #[error("URL {url} names more than {ADDRESSES_MAX} hosts")]
     ManyHosts {
         /// The text.
         url: String,
     },
-    /// A port behind a host that is not the last.
+    /// A port after a host that is not the last one.
     #[error("URL {url} gives one of several hosts a port of its own")]
     PortPlace {
         /// The text.
@@ -41,10 +41,10 @@ pub enum UrlError {
         /// The text.
         url: String,
     },
-    /// A port that is none.
+    /// A port that is not a number from 1 to 65535.
     #[error("the port {port:?} in the URL is not a number from 1 to 65535")]
     Port {
-        /// What stands in its place.
+        /// The text in its place.
         port: String,
     },
     /// An escape that is not `%` and two hexadecimal digits, or not UTF-8.
@@ -53,16 +53,16 @@ pub enum UrlError {
         /// The path.
         path: String,
     },
-    /// A key nobody knows.
+    /// An unknown key.
     #[error("unknown option {key} in the URL")]
     Key {
         /// The key.
         key: String,
-        /// The one that may be meant.
+        /// The known key that may be meant.
         nearest: Option<&'static str>,
     },
     /// A value that does not fit its key.
-    #[error("option {key}={value} in the URL: expected {expected}")]
+    #[error("option {key}{} in the URL: expected {expected}", value_text(.value))]
     Value {
         /// The key.
         key: String,
@@ -71,7 +71,7 @@ pub enum UrlError {
         /// What would fit.
         expected: &'static str,
     },
-    /// Options that do not go together.
+    /// Options that cannot be combined.
     #[error("{problem} in the URL")]
     Together {
         /// What is wrong.
@@ -79,6 +79,11 @@ pub enum UrlError {
         /// What to write instead.
         remedy: &'static str,
     },
+}
+
+/// A value as messages show it.
+fn value_text(value: &str) -> String {
+    if value.is_empty() { " without a value".to_owned() } else { format!("={value}") }
 }
 
 impl UrlError {

@@ -58,7 +58,7 @@ fn export(filer: &Filer, name: Option<&str>) -> Result<Arc<Export>, String> {
             .map(|entry| Arc::clone(&entry.export))
             .ok_or_else(|| format!("there is no volume {name:?}: the filer serves {}", known())),
         (None, [only]) => Ok(Arc::clone(&only.export)),
-        (None, _) => Err(format!("choose a volume: name one of {}", known())),
+        (None, _) => Err(format!("it serves several volumes; name one with --volume: {}", known())),
     }
 }
 
@@ -111,7 +111,7 @@ fn copy(export: &Export, request: Request) -> Result<Value, String> {
             let (objects, bytes) = (report.objects, report.bytes);
             Ok(json!({"ok": true, "objects": objects, "bytes": bytes, "undone_writes": writes, "undone_names": names}))
         }
-        Err(CopyError::NotSupported) => Err("it was started without --loss-layer; start it with that option".into()),
+        Err(CopyError::NotSupported) => Err(super::NO_LOSS_LAYER.into()),
         Err(error) => {
             let cause = std::error::Error::source(&error).map_or_else(String::new, |cause| format!(": {cause}"));
             Err(format!("copy the volume: {error}{cause}"))

@@ -1,14 +1,8 @@
 //! Addresses to listen on, as written in the file.
 
 use std::fmt;
-use std::net::SocketAddr;
 
 use serde::de::{self, Deserialize, Deserializer};
-use toml::Spanned;
-
-use super::Reader;
-use super::error::ConfigError;
-use crate::listener::address_or_port;
 
 /// An address with a port, or only a port, as text or as a number.
 #[derive(Debug)]
@@ -33,15 +27,9 @@ impl<'de> Deserialize<'de> for AddressText {
     }
 }
 
-impl Reader<'_> {
-    /// The address of a key.
-    pub(super) fn address(&self, key: &str, written: &Spanned<AddressText>) -> Result<SocketAddr, ConfigError> {
-        let AddressText(text) = written.get_ref();
-        address_or_port(text).map_err(|reason| self.wrong(written.span().start, format!("{key} {text:?}: {reason}")))
-    }
-
-    /// The addresses of a key.
-    pub(super) fn addresses(&self, key: &str, written: &[Spanned<AddressText>]) -> Result<Vec<SocketAddr>, ConfigError> {
-        written.iter().map(|address| self.address(key, address)).collect()
+impl AddressText {
+    /// As it is written.
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
     }
 }

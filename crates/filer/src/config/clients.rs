@@ -40,6 +40,8 @@ fn host(written: &str, resolve: Resolve<'_>) -> Result<Vec<Network>, String> {
     match resolve(written) {
         Ok(addresses) if !addresses.is_empty() => Ok(addresses.into_iter().map(Network::of).collect()),
         Ok(_) => Err(format!("client {written:?} has no address")),
-        Err(error) => Err(format!("client {written:?}: failed to look up its address: {error}")),
+        Err(error) => Err(format!(
+            "client {written:?}: failed to look up its address: {error}; check the spelling and `getent hosts {written}`"
+        )),
     }
 }

@@ -24,10 +24,10 @@ pub enum EditError {
         volumes: Vec<String>,
     },
     /// A volume with this name exists.
-    #[error("create volume {0:?}: a volume of that name exists; choose another name, or set its keys with `millrace volume set`")]
+    #[error("a volume of that name exists; choose another name, or set its keys with `millrace volume set`")]
     Exists(String),
     /// Commands cannot set this key, or not to this value.
-    #[error("set {key} of a volume: {reason}")]
+    #[error("{key}: {reason}")]
     Key {
         /// The key.
         key: String,
@@ -43,7 +43,7 @@ pub enum EditError {
 }
 
 fn known(volumes: &[String]) -> String {
-    if volumes.is_empty() { "it has none".into() } else { format!("it has {}", volumes.join(", ")) }
+    if volumes.is_empty() { "it has no [[volume]]".into() } else { format!("it has {}", volumes.join(", ")) }
 }
 
 /// The text with one more volume, after the other volumes.
@@ -189,7 +189,7 @@ clients = [\"::1\"]
         assert_eq!(with_volume(FILE, "data", &Keys::new()).unwrap_err(), EditError::Exists("data".into()));
         assert!(set("data", &[("name", "x")]).contains("edit it"));
         assert!(set("data", &[("rule", "x")]).contains("edit it"));
-        assert_eq!(set("data", &[("anonymous_uid", "me")]), "set anonymous_uid of a volume: it takes a number, not \"me\"");
+        assert_eq!(set("data", &[("anonymous_uid", "me")]), "anonymous_uid: it takes a number, not \"me\"");
         assert!(set("data", &[("loss_layer", "on")]).contains("true or false"));
         assert_eq!(with_keys("volume = []", "x", &Keys::new()).unwrap_err(), EditError::Form);
         assert!(matches!(with_keys("[", "x", &Keys::new()), Err(EditError::Toml(_))));

@@ -25,7 +25,7 @@ pub enum ConfigError {
         mode: u32,
     },
     /// A line of the file is wrong.
-    #[error("read the configuration {file}, line {line}: {reason}")]
+    #[error("read the configuration {file}:{line}: {reason}")]
     Line {
         /// The file.
         file: PathBuf,
@@ -43,7 +43,7 @@ pub enum ConfigError {
         reason: String,
     },
     /// A volume cannot be served.
-    #[error("serve volume {name:?}: {reason} ({file}, line {line})")]
+    #[error("serve volume {name:?}: {reason} ({file}:{line})")]
     Volume {
         /// The volume's name.
         name: String,
@@ -83,7 +83,14 @@ impl ConfigError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Read { .. } => Some("name the file with --config FILE; docs/filer.md describes it".to_owned()),
+            Self::Read { source, .. } => Some(
+                match source.kind() {
+                    io::ErrorKind::PermissionDenied => "run it as a user who may read the file, or as root",
+                    io::ErrorKind::InvalidData => "the file must be a text in TOML, encoded in UTF-8 (docs/filer.md)",
+                    _ => "name the file with --config FILE; docs/filer.md describes it",
+                }
+                .to_owned(),
+            ),
             Self::Exposed { file, .. } => {
                 Some(format!("remove the access of others with chmod o-rwx {}; its group may read it", file.display()))
             }

@@ -94,15 +94,15 @@ fn users(reader: &Reader<'_>, tables: &[UserTable]) -> Result<Vec<User>, ConfigE
 fn own(reader: &Reader<'_>, table: &OwnTable, users: &[User]) -> Result<Credential, ConfigError> {
     let own = credential(reader, &table.name, &table.secret)?;
     if users.iter().any(|user| user.credential.shares_secret(&own)) {
-        let reason =
-            "the filer's own secret is that of a user: an initiator could have it answer its own challenge (RFC 7143 9.2.1)";
-        return Err(reader.wrong(table.name.span().start, reason.into()));
+        let reason = "[iscsi.own] has the secret of a user: an initiator could have the filer answer its own challenge (RFC 7143 9.2.1); choose another";
+        return Err(reader.of_line(table.name.span().start, reason.into()));
     }
     Ok(own)
 }
 
 fn credential(reader: &Reader<'_>, name: &Spanned<String>, secret: &str) -> Result<Credential, ConfigError> {
-    Credential::new(name.get_ref(), secret.as_bytes()).map_err(|error| reader.wrong(name.span().start, error.to_string()))
+    let wrong = |error| reader.of_line(name.span().start, format!("user {:?}: {error}", name.get_ref()));
+    Credential::new(name.get_ref(), secret.as_bytes()).map_err(wrong)
 }
 
 fn groups(reader: &Reader<'_>, tables: &[GroupTable]) -> Result<Vec<Group>, ConfigError> {

@@ -4,12 +4,12 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
 
 use host::Unpoisoned;
 
 use super::Totals;
-use super::delivery::{Delivery, SentMark, SentMarks};
+use super::delivery::{Delivery, Receiving, SentMark, SentMarks};
 use super::transport::Transport;
 use crate::limits::{SLOW_BYTES_MAX, SLOW_BYTES_PER_CONNECTION_MAX, SLOW_REQUESTS_PER_CONNECTION_MAX, STACK_BYTES};
 use crate::sys;
@@ -145,17 +145,12 @@ impl Connection {
 
     /// A reference to the connection, by which the filer asks later whether the peer has received a reply.
     pub(crate) fn delivery(self: &Arc<Self>) -> Delivery {
-        self.delivery.get_or_init(|| Delivery::new(Arc::downgrade(self))).clone()
+        self.delivery.get_or_init(|| Delivery::new(Arc::downgrade(self) as Weak<dyn Receiving>)).clone()
     }
 
     /// Whether a [`Delivery`] exists and the peer has not acknowledged all bytes yet.
     pub(crate) fn awaits_acknowledgement(&self) -> bool {
         self.delivery.get().is_some_and(Delivery::is_referred_to) && self.acknowledged() < self.transport.written()
-    }
-
-    /// Bytes sent that the peer's TCP has acknowledged.
-    pub(super) fn acknowledged(&self) -> u64 {
-        self.transport.acknowledged()
     }
 
     /// Sends from the connection's own thread, which may wait for the peer. `marks` belong to replies in `bytes`.
@@ -309,6 +304,20 @@ impl Connection {
     /// Number of slow requests that are not answered yet.
     pub(crate) fn slow_requests(&self) -> usize {
         self.slow_requests.load(Ordering::Acquire)
+    }
+}
+
+impl Receiving for Connection {
+    fn acknowledged(&self) -> u64 {
+        self.transport.acknowledged()
+    }
+
+    fn queue_copy(self: Arc<Self>, reply: &[u8], mark: SentMark) {
+        self.queue_marked(&mut reply.to_vec(), Vec::new(), smallvec::smallvec![mark]);
+    }
+
+    fn drop_now(&self) {
+        Self::drop_now(self);
     }
 }
 

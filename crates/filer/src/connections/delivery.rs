@@ -7,7 +7,17 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use smallvec::SmallVec;
 
-use super::connection::Connection;
+/// A connection, as the holders of marks see it.
+pub(crate) trait Receiving: Send + Sync {
+    /// Number of bytes that the peer's TCP has acknowledged. Asks the kernel.
+    fn acknowledged(&self) -> u64;
+
+    /// Queues a copy of a reply.
+    fn queue_copy(self: Arc<Self>, reply: &[u8], mark: SentMark);
+
+    /// Ends the connection at once.
+    fn drop_now(&self);
+}
 
 /// A reference to a connection. It keeps neither the connection nor its socket open.
 #[derive(Clone, Debug, Default)]
@@ -15,7 +25,8 @@ pub(crate) struct Delivery(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    connection: Weak<Connection>,
+    /// `None` if there never was a connection.
+    connection: Option<Weak<dyn Receiving>>,
     /// Number of bytes that the peer had acknowledged when the connection was dropped.
     at_end: OnceLock<u64>,
 }
@@ -38,8 +49,8 @@ struct Sent {
 const NOT_SENT: u64 = u64::MAX;
 
 impl Delivery {
-    pub(super) fn new(connection: Weak<Connection>) -> Self {
-        Self(Arc::new(Shared { connection, at_end: OnceLock::new() }))
+    pub(super) fn new(connection: Weak<dyn Receiving>) -> Self {
+        Self(Arc::new(Shared { connection: Some(connection), at_end: OnceLock::new() }))
     }
 
     /// A mark for a reply that will be sent on this connection.
@@ -69,8 +80,8 @@ impl SentMark {
     }
 
     /// The connection, unless it has ended.
-    pub(crate) fn connection(&self) -> Option<Arc<Connection>> {
-        self.0.on.0.connection.upgrade()
+    pub(crate) fn connection(&self) -> Option<Arc<dyn Receiving>> {
+        self.0.on.0.connection.as_ref()?.upgrade()
     }
 
     /// Whether the peer's TCP has acknowledged the reply. Asks the kernel.

@@ -4,53 +4,25 @@
 //! is idle again. A client gets another thread only while it has fewer threads than are free. So one client has at most half of them,
 //! and clients with slow calls leave threads to others. Further connections wait for a thread, one line for each client, and the lines
 //! take turns. While a connection waits, the threads park idle connections sooner, and busy ones after
-//! [`CROWDED_TURN`].
+//! [`crate::limits::CROWDED_TURN`].
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use host::Unpoisoned;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::time::Timespec;
 
 use super::connection::Connection;
+use super::crowd::Crowd;
 use super::ended::Ended;
-use crate::limits::{CROWDED_TURN, MANY_RUNNING, MANY_RUNNING_IDLE, PARKED_WAKE_S, RUNNING_MAX, STACK_BYTES};
+use crate::limits::{PARKED_WAKE_S, RUNNING_MAX, STACK_BYTES};
 
 /// Serves a parked connection again.
 pub(crate) type Resume = Box<dyn FnOnce() -> Stay + Send>;
-
-/// Whether threads are short, as the connections see it.
-#[derive(Debug, Default)]
-pub(crate) struct Crowd {
-    is_waited_for: AtomicBool,
-    are_many: AtomicBool,
-}
-
-impl Crowd {
-    /// Whether a connection waits for a thread.
-    pub(super) fn is_waited_for(&self) -> bool {
-        self.is_waited_for.load(Ordering::Relaxed)
-    }
-
-    /// How long a thread waits for the next request of its connection before it parks the connection. `None` while there are few threads.
-    pub(super) fn idle_limit(&self) -> Option<Duration> {
-        match self.is_waited_for() {
-            true => Some(CROWDED_TURN),
-            false => self.are_many.load(Ordering::Relaxed).then_some(MANY_RUNNING_IDLE),
-        }
-    }
-
-    fn note<T>(&self, ready: &Ready<T>) {
-        self.is_waited_for.store(!ready.lines.is_empty(), Ordering::Relaxed);
-        self.are_many.store(ready.all_running > MANY_RUNNING, Ordering::Relaxed);
-    }
-}
 
 /// Called when a connection has ended, with its number.
 type NoteEnd = Box<dyn Fn(u64, &Connection, &Ended) + Send + Sync>;
@@ -117,6 +89,10 @@ impl<T> Ready<T> {
         self.all_running += 1;
         *self.running.entry(client).or_default() += 1;
         ready
+    }
+
+    fn report(&self, crowd: &Crowd) {
+        crowd.note(!self.lines.is_empty(), self.all_running);
     }
 
     /// Notes that a thread of a client has ended or continues with another connection.
@@ -203,7 +179,7 @@ impl Parking {
                 break;
             }
         }
-        self.crowd.note(&state.ready);
+        state.ready.report(&self.crowd);
     }
 
     /// The thread's work: serves a connection, then others that wait for a thread.
@@ -222,7 +198,7 @@ impl Parking {
             state.ready.end(client);
             back.into_iter().for_each(|back| state.push_ready(back));
             let next = state.ready.begin();
-            self.crowd.note(&state.ready);
+            state.ready.report(&self.crowd);
             drop(state);
             let Some(next) = next else { return };
             parked = next;
@@ -241,6 +217,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use super::*;
+    use crate::limits::{CROWDED_TURN, MANY_RUNNING, MANY_RUNNING_IDLE};
 
     fn client(host: u8) -> IpAddr {
         Ipv4Addr::new(10, 0, 0, host).into()
@@ -252,7 +229,7 @@ mod tests {
         let mut begin = |count: usize| {
             (0..count).for_each(|_| ready.push(client(1), ()));
             while ready.begin().is_some() {}
-            crowd.note(&ready);
+            ready.report(&crowd);
             crowd.idle_limit()
         };
         assert_eq!(begin(MANY_RUNNING), None);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use host::Unpoisoned;
 
-use super::parking::Crowd;
+use super::crowd::Crowd;
 use super::shares::{Shares, add_up_to};
 use crate::limits::{BUFFER_BYTES_GROWN_MAX, BUFFER_BYTES_PER_CLIENT_MAX, BUFFER_BYTES_SHORT, BUFFER_BYTES_UNWATCHED};
 

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use iscsi_proto::login::NameError;
 use iscsi_proto::scsi::{IdentityError, UnitError};
-use volume::BlockError;
+use results::sizes::{about_text, size_text};
+use volume::{BlockError, QuotaUse};
 
 use crate::limits::{LUN_INITIATORS_MAX, LUN_NAME_BYTES_MAX, LUN_NUMBER_MAX, LUN_PHYSICAL_BLOCK_BYTES_MAX, LUNS_PER_VOLUME_MAX};
 
@@ -43,7 +44,7 @@ pub(crate) enum LunError {
     #[error("{0} is not a LUN number: they end at {LUN_NUMBER_MAX}")]
     Number(u16),
     /// The size is not valid.
-    #[error("{size} bytes are not a size of a LUN: it is a whole number of blocks of {block_bytes} bytes, and not 0")]
+    #[error("{} are not a size of a LUN: it is a whole number of blocks of {block_bytes} bytes, and not 0", size_text(*.size))]
     Size {
         /// The requested size, in bytes.
         size: u64,
@@ -64,12 +65,36 @@ pub(crate) enum LunError {
         block_bytes: u32,
     },
     /// The smaller size would lose data.
-    #[error("{size} bytes are less than its {now}, and data beyond the new size would be lost; use --shrink to accept that")]
+    #[error(
+        "{} is less than its {}, and data beyond the new size would be lost; use --shrink to accept that",
+        size_text(*.size),
+        size_text(*.now)
+    )]
     Shrinks {
         /// The requested size, in bytes.
         size: u64,
         /// The current size, in bytes.
         now: u64,
+    },
+    /// The volume has no space for it.
+    #[error("{}", no_space(.volume, *.wanted, .quota.as_ref(), *.available))]
+    NoSpace {
+        /// The volume.
+        volume: String,
+        /// The size by which the LUN would grow, in bytes.
+        wanted: u64,
+        /// The quota of the volume.
+        quota: Option<QuotaUse>,
+        /// What is free on the file system of the volume, in bytes, if the host reports it.
+        available: Option<u64>,
+    },
+    /// The host has no files of this size.
+    #[error("the file system of volume {volume} cannot hold a file of {}; choose a smaller size", size_text(*.size))]
+    TooLarge {
+        /// The volume.
+        volume: String,
+        /// The requested size, in bytes.
+        size: u64,
     },
     /// Initiators are logged in. Their names.
     #[error("{} logged in: log out there, or use --force", are_in(.0))]
@@ -88,7 +113,7 @@ pub(crate) enum LunError {
     #[error("a LUN is mapped to {LUN_INITIATORS_MAX} names at most; use a group of filer.toml")]
     TooManyInitiators,
     /// The LUN is not mapped to these names.
-    #[error("it is not mapped to {0}")]
+    #[error("it is not mapped to {0}; `millrace lun list --json` shows what each LUN is mapped to")]
     NotMapped(String),
     /// The LUN's record cannot be read.
     #[error("read its record .millrace-luns/{file}: {reason}")]
@@ -133,6 +158,14 @@ pub(crate) enum LunError {
 }
 
 impl LunError {
+    /// The reason of the volume, if that is what refused.
+    pub(super) const fn of_volume(&self) -> Option<volume::Error> {
+        match self {
+            Self::Volume { source, .. } | Self::Device { source: BlockError::Volume(source), .. } => Some(*source),
+            _ => None,
+        }
+    }
+
     pub(super) fn volume(what: &'static str) -> impl Fn(volume::Error) -> Self {
         move |source| Self::Volume { what, source }
     }
@@ -143,7 +176,25 @@ impl LunError {
 }
 
 fn known(names: &[String]) -> String {
-    if names.is_empty() { "none".into() } else { names.join(", ") }
+    if names.is_empty() { "no LUN".into() } else { names.join(", ") }
+}
+
+fn no_space(volume: &str, wanted: u64, quota: Option<&QuotaUse>, available: Option<u64>) -> String {
+    let wanted = size_text(wanted);
+    let free = |quota: &QuotaUse| quota.limit_bytes.saturating_sub(quota.used_bytes);
+    match (quota, available) {
+        (Some(quota), available) if available.is_none_or(|available| free(quota) <= available) => format!(
+            "volume {volume} has a quota of {}, of which {} is free: less than the {wanted} needed; choose a smaller size, delete files \
+             or LUNs, or enlarge the quota with `millrace volume resize {volume} SIZE`",
+            size_text(quota.limit_bytes),
+            about_text(free(quota)),
+        ),
+        (_, Some(available)) => format!(
+            "the file system of volume {volume} has {} free: less than the {wanted} needed; choose a smaller size, or free space there",
+            about_text(available)
+        ),
+        (_, None) => format!("volume {volume} has no space for {wanted}; choose a smaller size, or free space there"),
+    }
 }
 
 fn listed(names: &[String]) -> String {

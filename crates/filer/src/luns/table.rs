@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use host::Unpoisoned;
 use iscsi_proto::scsi::Nexus;
-use volume::{Durable, Volume};
+use volume::{Durable, Error, Volume};
 
 use super::error::LunError;
 use super::files::LunFiles;
@@ -171,7 +171,21 @@ impl Luns {
             tracing::warn!(lun = name, %error, "failed to remove what was made of a LUN; the next start does it");
         }
         self.changed(made.as_ref().ok());
-        made
+        made.map_err(|error| self.with_space(size, size, error))
+    }
+
+    /// An error about the size with the reason, for example what is free, now that the attempt is undone. `wanted`: how much larger the
+    /// LUN would be.
+    fn with_space(&self, size: u64, wanted: u64, error: LunError) -> LunError {
+        let volume = self.volume_name.clone();
+        match error.of_volume() {
+            Some(Error::NoSpace | Error::Quota) => {
+                let available = self.volume().fs_stat().ok().map(|found| found.available_bytes);
+                LunError::NoSpace { volume, wanted, quota: self.volume().quota(), available }
+            }
+            Some(Error::TooBig) => LunError::TooLarge { volume, size },
+            _ => error,
+        }
     }
 
     fn make(&self, name: &str, size: u64, options: LunOptions) -> Result<Arc<Lun>, LunError> {
@@ -214,12 +228,13 @@ impl Luns {
         if size < now && !shrink {
             return Err(LunError::Shrinks { size, now });
         }
-        lun.device().resize(size).map_err(LunError::device("set the size of its data"))?;
+        let grown = lun.device().resize(size).map_err(LunError::device("set the size of its data"));
+        grown.map_err(|error| self.with_space(size, size.saturating_sub(now), error))?;
         if size > now && !thin {
             let reserved = lun.device().write_zeroes(now, size - now, Durable::OnReturn);
             if let Err(error) = reserved {
                 lun.device().resize(now).map_err(LunError::device("set the size of its data back"))?;
-                return Err(LunError::device("reserve its space")(error));
+                return Err(self.with_space(size, size - now, LunError::device("reserve its space")(error)));
             }
         }
         if size != now {

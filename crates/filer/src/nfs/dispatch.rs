@@ -10,7 +10,6 @@ use nfs_proto::rpc::{
 use nfs_proto::xdr::{Reader, Writer, decode_all, encode_to};
 use volume::medium::{Kind, Operation};
 
-use super::access::Caller;
 pub use super::call::{Call, Later, Served};
 use super::exports::View;
 use super::faults;
@@ -21,6 +20,7 @@ use super::reply_cache::{CallKey, Claim, Sender};
 use super::stats::{Answer, Stats};
 use crate::connections::delivery::SentMark;
 use crate::listener::ListenerRole;
+use crate::operations::access::Caller;
 
 /// Serves one call record: appends its reply record, with the record mark, to `out`.
 pub fn serve(filer: &Filer, view: &View, record: &[u8], out: &mut Vec<u8>) -> Served {

@@ -311,7 +311,7 @@ impl Running<'_> {
         drop(state);
         for mark in resends {
             if let Some(connection) = mark.connection() {
-                connection.queue_marked(&mut reply.to_vec(), Vec::new(), smallvec::smallvec![mark]);
+                connection.queue_copy(reply, mark);
             }
         }
         Some(own)

@@ -78,7 +78,7 @@ impl Setup {
     fn broken(&self, error: ConfigError) -> ChangeError {
         match error {
             ConfigError::Line { file, line, reason } => {
-                ChangeError::Edit(EditError::Toml(format!("{}, line {line}: {reason}", file.display())))
+                ChangeError::Edit(EditError::Toml(format!("{}:{line}: {reason}", file.display())))
             }
             other => other.into(),
         }

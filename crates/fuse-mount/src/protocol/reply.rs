@@ -6,7 +6,8 @@ use dnfs::file::{Attributes, SpaceUse};
 use dnfs::mount::{DirItem, LockConflict, LockKind};
 use std::io::IoSlice;
 
-/// Flags of an opened file: it bypasses the page cache (FOPEN_DIRECT_IO), and writes run in parallel (FOPEN_PARALLEL_DIRECT_WRITES).
+/// Flags of an opened file: it bypasses the page cache (FOPEN_DIRECT_IO), and writes run in parallel
+/// (FOPEN_PARALLEL_DIRECT_WRITES).
 pub(crate) const OPENED_FILE: u32 = 1 | 1 << 6;
 
 /// The header of a reply with `bytes` bytes after it, or with an error number.

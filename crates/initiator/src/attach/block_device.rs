@@ -1,4 +1,4 @@
-//! A LUN as a block device, whichever initiator made it one.
+//! A LUN as a block device, made by either initiator.
 
 use super::loop_device::LoopDevice;
 use super::mounts::Mount;
@@ -8,14 +8,14 @@ use std::path::Path;
 /// A LUN as a block device of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlockDevice {
-    /// By the initiator of this crate, FUSE and a loop device.
+    /// Made by the initiator of this crate, FUSE and a loop device.
     Loop(LoopDevice),
-    /// By the kernel's initiator.
+    /// Made by the kernel's initiator.
     Kernel(KernelDevice),
 }
 
 impl BlockDevice {
-    /// As in `/dev/loop3` and `/dev/mapper/mpatha`.
+    /// Its path: `/dev/loop3` or `/dev/mapper/mpatha`.
     #[must_use]
     pub fn path(&self) -> String {
         match self {
@@ -24,7 +24,8 @@ impl BlockDevice {
         }
     }
 
-    /// Whether a file of /dev is it; of the kernel's also one of its disks, or another name of it.
+    /// Whether a file of /dev is this device. With the kernel's initiator, also whether it is one
+    /// of its disks, or another name of the device.
     #[must_use]
     pub fn is_at(&self, file: &Path) -> bool {
         match self {
@@ -33,7 +34,7 @@ impl BlockDevice {
         }
     }
 
-    /// Partitions that do not begin at a multiple of that many bytes, and where they do.
+    /// Partitions that do not begin at a multiple of `bytes`, with their starts in bytes.
     #[must_use]
     pub fn misaligned_partitions(&self, bytes: u64) -> Vec<(String, u64)> {
         match self {
@@ -42,7 +43,8 @@ impl BlockDevice {
         }
     }
 
-    /// Where its file system, or that of a partition, is mounted; of btrfs also by another of its devices.
+    /// The mounts of its file system, or of the file system of a partition. A btrfs may be mounted by another of its
+    /// devices.
     #[must_use]
     pub fn mounts(&self) -> Vec<Mount> {
         match self {
@@ -51,7 +53,7 @@ impl BlockDevice {
         }
     }
 
-    /// What of this host uses it: mounts, device-mapper and md, swap, processes that have it open.
+    /// What uses it on this host: mounts, device-mapper and md, swap, processes that have it open.
     #[must_use]
     pub fn users(&self) -> Vec<String> {
         match self {

@@ -1,9 +1,10 @@
-//! btrfs over several block devices: what a member's superblock says, which devices are mounted together, and files that are
+//! btrfs over several block devices: the superblock of a member, the devices that are mounted together, and files that are
 //! updated in place.
 
 use super::error::AttachError;
-use super::loop_device::{is_dead, output};
+use super::mounts::is_dead;
 use super::mounts::{Mount, mounts};
+use super::program::output;
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 use std::fs::{self, File};
 use std::io;
@@ -11,12 +12,12 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Where the first superblock is, whatever the block (BTRFS_SUPER_INFO_OFFSET).
+/// Offset of the first superblock, independent of the block size (BTRFS_SUPER_INFO_OFFSET).
 const SUPERBLOCK: u64 = 64 << 10;
-/// As much of it as is read: up to the end of the device's own item.
+/// How much of it is read: up to the end of the device's own item.
 const SUPERBLOCK_BYTES: usize = 0xc9 + 98;
 const MAGIC: &[u8] = b"_BHRfS_M";
-/// A directory for each file system that is mounted on this host, in whatever mount namespace.
+/// Has a directory for each file system that is mounted on this host, in any mount namespace.
 const MOUNTED: &str = "/sys/fs/btrfs";
 
 /// A block device that is a part of a btrfs file system.
@@ -26,12 +27,12 @@ pub struct Member {
     pub file_system: String,
     /// Number of the device in it, from 1.
     pub number: u64,
-    /// How many devices it has.
+    /// Number of devices in it.
     pub devices: u64,
 }
 
 impl Member {
-    /// Looks at a device; none when there is no btrfs.
+    /// Examines a device. `None` if it has no btrfs.
     ///
     /// # Errors
     /// [`AttachError::Read`].
@@ -44,7 +45,8 @@ impl Member {
         }
     }
 
-    /// Source: struct btrfs_super_block and struct btrfs_dev_item of linux/btrfs_tree.h, little endian.
+    /// Decodes a superblock. Source: struct btrfs_super_block and struct btrfs_dev_item of linux/btrfs_tree.h, little
+    /// endian.
     fn parse(bytes: &[u8]) -> Option<Self> {
         let number = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
         if bytes.get(0x40..0x48)? != MAGIC {
@@ -65,18 +67,18 @@ fn uuid(bytes: &[u8]) -> String {
     text
 }
 
-/// Makes one on all devices, striped where there are several.
+/// Makes a btrfs on all devices, striped if there are several.
 pub(super) fn make(devices: &[String]) -> Result<(), AttachError> {
     let profile = if devices.len() > 1 { "raid0" } else { "single" };
-    // Every kernel mounts sectors of 4096 bytes, and no smaller ones.
+    // Every kernel mounts sectors of 4096 bytes, but not every kernel mounts smaller ones.
     let options = ["-q", "-f", "-K", "-s", "4096", "-d", profile, "-m", profile];
     let made = output("mkfs.btrfs", Command::new("mkfs.btrfs").args(options).args(devices)).map(|_| ());
     let dead: Vec<Mount> = mounts().into_iter().filter(|mount| is_dead(&mount.source)).collect();
     if made.is_ok() || dead.is_empty() {
         return made;
     }
-    // It looks at the file below each loop device that is mounted, and gives up at one whose process has died: so it is run where
-    // those are not mounted, in a mount namespace of its own.
+    // mkfs.btrfs examines the file below each loop device that is mounted, and fails at a file whose process has died. So it runs
+    // in a mount namespace of its own, where those are not mounted.
     const HIDE: &str =
         "while [ \"$1\" != -- ]; do umount --lazy --no-canonicalize \"$1\"; shift; done; shift; exec mkfs.btrfs \"$@\"";
     let mut command = Command::new("unshare");
@@ -84,8 +86,8 @@ pub(super) fn make(devices: &[String]) -> Result<(), AttachError> {
     output("unshare", command.arg("--").args(options).args(devices)).map(|_| ()).or(made)
 }
 
-/// New files below a directory are updated in place (FS_NOCOW_FL, `chattr +C`): not copied on write, so that a database's do not
-/// fragment, and without checksums of btrfs.
+/// Makes new files below a directory updated in place (FS_NOCOW_FL, `chattr +C`). They are not copied on write, so that a
+/// database's files do not fragment, and have no checksums of btrfs.
 ///
 /// # Errors
 /// [`AttachError::InPlace`].
@@ -98,8 +100,8 @@ pub fn update_in_place(directory: &Path) -> Result<(), AttachError> {
     set().map_err(|source| AttachError::InPlace { directory: directory.to_owned(), source })
 }
 
-/// Has the kernel forget a device that it knows as a member of a file system that is not mounted: its number is soon that of
-/// another. Does nothing without btrfs-progs: the kernel then finds out when it looks at the device again.
+/// Makes the kernel forget a device that it knows as a member of a file system that is not mounted: another device will soon
+/// have its number. Does nothing without btrfs-progs: the kernel then notices when it examines the device again.
 pub(crate) fn forget(device: &str) {
     if Path::new(MOUNTED).exists() {
         let mut command = Command::new("btrfs");
@@ -108,7 +110,8 @@ pub(crate) fn forget(device: &str) {
     }
 }
 
-/// The devices of each file system that is mounted, in whatever mount namespace, as in `loop3`; with its UUID.
+/// The UUID and the devices of each file system that is mounted, in any mount namespace. Devices are named as in
+/// `loop3`.
 pub(super) fn mounted() -> Vec<(String, Vec<String>)> {
     let names = |folder: &Path| -> Vec<String> {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -121,12 +124,12 @@ pub(super) fn mounted() -> Vec<(String, Vec<String>)> {
     all.filter(|(_, devices)| !devices.is_empty()).collect()
 }
 
-/// The devices below a mount: it names one of them, and has a device number of its own.
+/// The devices below a mount. The mount names one of them, and has a device number of its own.
 pub(super) fn devices_below(mount: &Mount, all: &[(String, Vec<String>)]) -> Vec<String> {
     if mount.kind != "btrfs" {
         return Vec::new();
     }
-    // A mount by a link, as below /dev/disk, is one of the device that it leads to.
+    // A mount by a link, as below /dev/disk, belongs to the device to which the link leads.
     let source = fs::canonicalize(&mount.source).unwrap_or_else(|_| mount.source.clone().into());
     let name = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
     all.iter().find(|(_, devices)| devices.contains(&name)).map_or_else(|| vec![name], |(_, devices)| devices.clone())
@@ -138,7 +141,8 @@ mod tests {
 
     #[test]
     fn a_superblock_says_which_of_how_many_devices_it_is_on() {
-        // The second of three devices, made by mkfs.btrfs of btrfs-progs 6.2, as far as it is read.
+        // The second of three devices, made by mkfs.btrfs of btrfs-progs 6.2, as far as the
+        // superblock is read.
         let mut bytes = [0; SUPERBLOCK_BYTES];
         assert_eq!(Member::parse(&bytes), None);
         let uuid = [0x53, 0x5f, 0x65, 0x54, 0x4c, 0x94, 0x49, 0x47, 0x9e, 0xd2, 0xb2, 0xa9, 0x83, 0xa7, 0x89, 0x62];

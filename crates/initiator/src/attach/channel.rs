@@ -1,7 +1,7 @@
 //! The connection to the kernel: /dev/fuse, mounted.
 
 use super::error::AttachError;
-use super::loop_device::output;
+use super::program::output;
 use super::protocol::{self, HEADER, Unique, WRITE_ARGUMENTS};
 use super::{FILE, REQUEST_BYTES_MAX};
 use rustix::io::Errno;
@@ -12,7 +12,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Bytes of the largest request. The kernel wants room for 4 KiB of headers.
+/// Bytes of the largest request. The kernel requires space for 4 KiB of headers.
 const BUFFER: usize = REQUEST_BYTES_MAX as usize + 4096;
 
 const _: () = assert!(HEADER + WRITE_ARGUMENTS <= 4096 && !FILE.is_empty());
@@ -22,11 +22,11 @@ pub(crate) struct Channel {
     buffer: Vec<u8>,
 }
 
-/// What was read.
+/// The result of a read.
 pub(crate) enum Received<'a> {
     Request(&'a [u8]),
     Nothing,
-    /// It is unmounted.
+    /// The file system is unmounted.
     Unmounted,
 }
 
@@ -46,7 +46,7 @@ impl Channel {
         Ok(Self { device, buffer: vec![0; BUFFER] })
     }
 
-    /// The next request, if there is one.
+    /// Reads the next request, if there is one.
     pub(crate) fn receive(&mut self) -> io::Result<Received<'_>> {
         loop {
             match rustix::io::read(&self.device, self.buffer.as_mut_slice()) {
@@ -60,7 +60,8 @@ impl Channel {
         }
     }
 
-    /// Answers. ENOENT, for one: whoever asked is gone, and nobody waits for it.
+    /// Sends a reply. Errors do not matter, such as ENOENT if the caller is gone and no longer
+    /// waits.
     pub(crate) fn reply(&self, unique: Unique, result: Result<&[u8], Errno>) {
         let (bytes, errno) = match result {
             Ok(bytes) => (bytes, 0),

@@ -9,21 +9,21 @@ use thiserror::Error;
 /// Why a LUN cannot be made a block device, or no longer is one.
 #[derive(Debug, Error)]
 pub enum AttachError {
-    /// The kernel's end of the file system.
+    /// The kernel's side of the file system failed.
     #[error("use /dev/fuse: {0}")]
     Fuse(io::Error),
-    /// Memory that stays.
+    /// The process cannot be kept in memory.
     #[error("keep this process in memory ({what}): {source}")]
     Memory {
         /// The call.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A portal leads to another LUN now.
     #[error(transparent)]
     Device(#[from] Error),
-    /// What was written last may not be durable.
+    /// The last writes may not be durable.
     #[error("flush the LUN before the process ends: {0}")]
     Unflushed(Failure),
     /// A program of the host is missing.
@@ -31,7 +31,7 @@ pub enum AttachError {
     Program {
         /// Its name.
         program: &'static str,
-        /// Why it did not start.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A program of the host failed.
@@ -39,39 +39,39 @@ pub enum AttachError {
     Failed {
         /// Its name.
         program: &'static str,
-        /// What it was told.
+        /// Its arguments.
         arguments: String,
-        /// What it said.
+        /// Its output.
         said: String,
     },
-    /// Something of sysfs or procfs.
+    /// A file of sysfs or procfs cannot be read.
     #[error("read {}: {source}", .path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// A directory whose files would be copied on write.
+    /// Files in the directory would be copied on write.
     #[error("set in-place updates for new files below {}: {source}", .directory.display())]
     InPlace {
         /// The directory.
         directory: PathBuf,
-        /// Why.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// A loop device that would go through the page cache.
+    /// A loop device would use the page cache.
     #[error("{device} does not use direct I/O: this host would cache its writes twice")]
     Buffered {
         /// The loop device.
         device: String,
     },
-    /// A loop device that is still held after it was told to go.
+    /// A loop device is still in use after it was detached.
     #[error("{device} is still in use after {seconds} s")]
     Busy {
         /// The loop device.
         device: String,
-        /// How long was waited.
+        /// The time limit.
         seconds: u64,
     },
 }

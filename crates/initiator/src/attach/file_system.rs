@@ -1,9 +1,9 @@
-//! The file system on a block device: found, made, mounted, unmounted, by the programs of the host.
+//! The file system on a block device. The programs of the host find, make, mount and unmount it.
 
 use super::btrfs;
 use super::error::AttachError;
-use super::loop_device::output;
 use super::mounts::mounts;
+use super::program::output;
 use super::users::processes;
 use std::io;
 use std::path::Path;
@@ -16,7 +16,7 @@ pub enum FileSystem {
     Xfs,
     /// ext4.
     Ext4,
-    /// btrfs, striped where there are several devices.
+    /// btrfs, striped if there are several devices.
     Btrfs,
 }
 
@@ -54,14 +54,14 @@ impl FileSystem {
         }
     }
 
-    /// Makes one that never writes less than a physical block. What was on the devices is lost. Their space is not given back first:
-    /// a new LUN has none, and it can take minutes (fstrim(8) does it, mounted). Only btrfs takes several devices: data and metadata
-    /// are striped over them, without a copy, for the LUNs' store keeps them safe.
+    /// Makes a file system that never writes less than a physical block. The content of the devices is lost. Their space is not
+    /// freed first: a new LUN uses no space, and it can take minutes (fstrim(8) does it on the mounted file system). Only btrfs
+    /// takes several devices: data and metadata are striped over them, without a copy, because the LUNs' store protects them.
     ///
     /// # Errors
     /// [`AttachError::Program`], [`AttachError::Failed`].
     pub fn make(self, devices: &[String], physical_block_bytes: u32) -> Result<(), AttachError> {
-        // A page is the largest block that each of them can be mounted with.
+        // A page is the largest block with which each of them can be mounted.
         let unit = physical_block_bytes.clamp(512, 4096);
         let mut command = Command::new(self.program());
         match self {
@@ -73,20 +73,21 @@ impl FileSystem {
     }
 }
 
-/// The first line of what a program said, and how many are left out: mkfs.xfs prints its usage behind every error.
+/// Shortens the output of a program to its first line and the number of the others: mkfs.xfs prints its usage after
+/// every error.
 fn in_brief(error: AttachError) -> AttachError {
     let AttachError::Failed { program, arguments, said } = error else { return error };
     let mut lines = said.lines().filter(|line| !line.trim().is_empty());
     let first = lines.next().unwrap_or_default().to_owned();
     let said = match lines.count() {
         0 => first,
-        left => format!("{first} ({left} more lines: attach it without --mkfs and run {program} by hand)"),
+        left => format!("{first} ({left} more lines: to see them, attach it without --mkfs and run {program} by hand)"),
     };
     AttachError::Failed { program, arguments, said }
 }
 
 impl Content {
-    /// Looks at a device.
+    /// Examines a device.
     ///
     /// # Errors
     /// [`AttachError::Program`], [`AttachError::Failed`].
@@ -110,7 +111,7 @@ impl Content {
         Self { kind: value("TYPE"), partitions: value("PTTYPE"), block_bytes, is_ambiguous: false }
     }
 
-    /// What is there, in words; none when nothing is.
+    /// The content, in words. `None` if there is no content.
     #[must_use]
     pub fn words(&self) -> Option<String> {
         match (&self.kind, &self.partitions) {
@@ -122,7 +123,8 @@ impl Content {
     }
 }
 
-/// Mounts the file system of a device, or btrfs of all of several, whether udev has told the kernel of them or not.
+/// Mounts the file system of a device, or the btrfs of several devices, even if udev has not announced them to the
+/// kernel.
 ///
 /// # Errors
 /// [`AttachError::Program`], [`AttachError::Failed`].
@@ -138,7 +140,7 @@ pub fn mount(devices: &[String], directory: &Path, read_only: bool) -> Result<()
     output("mount", command.args(devices.first()).arg(directory)).map(|_| ())
 }
 
-/// Unmounts a directory; `lazily` also when something is open there.
+/// Unmounts a directory; with `lazily` also if something is open there.
 ///
 /// # Errors
 /// [`AttachError::Program`], [`AttachError::Failed`].
@@ -155,20 +157,22 @@ pub(super) fn start_unmount(directory: &Path) -> io::Result<Child> {
     umount(directory).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
 }
 
-/// Without looking at what is mounted there, which fails where its process is dead.
+/// The command does not examine what is mounted there, which fails if the process of the mount is
+/// dead.
 fn umount(directory: &Path) -> Command {
     let mut command = Command::new("umount");
     command.arg("--no-canonicalize").arg(directory);
     command
 }
 
-/// Whether something is mounted right there.
+/// Whether something is mounted at exactly this directory.
 #[must_use]
 pub fn is_mount(directory: &Path) -> bool {
     mounts().iter().any(|mount| mount.directory == directory)
 }
 
-/// Other processes that have something open below a directory, `process 7 (bash)`, or stand in it, which is said.
+/// Other processes that have something open below a directory, as `process 7 (bash)`, or whose working directory is
+/// there, which the text then says.
 #[must_use]
 pub fn users(directory: &Path) -> Vec<String> {
     processes(|target| target.starts_with(directory), None)
@@ -179,14 +183,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_program_that_prints_its_usage_the_first_line_is_told() {
+    fn of_a_program_that_prints_its_usage_the_first_line_is_shown() {
         let brief = |said: &str| {
             in_brief(AttachError::Failed { program: "mkfs.xfs", arguments: "-q /dev/loop0".into(), said: said.into() })
                 .to_string()
         };
         let usage = "Filesystem must be larger than 300MB.\nUsage: mkfs.xfs\n\n/* blocksize */\n";
         let told = "mkfs.xfs -q /dev/loop0: Filesystem must be larger than 300MB. \
-                    (2 more lines: attach it without --mkfs and run mkfs.xfs by hand)";
+                    (2 more lines: to see them, attach it without --mkfs and run mkfs.xfs by hand)";
         assert_eq!(brief(usage), told);
         assert_eq!(brief("no space"), "mkfs.xfs -q /dev/loop0: no space");
     }

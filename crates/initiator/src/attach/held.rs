@@ -5,9 +5,10 @@ use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::configure_io_flusher_behavior;
 use std::io;
 
-/// Locks this process in memory, has its own allocations not wait for writeback (PR_SET_IO_FLUSHER, as iscsid does), and exempts it
-/// from the OOM killer: memory that is short is freed by writing to the LUN, which needs this process. What could not be done, of
-/// these three, as in a container without CAP_SYS_RESOURCE: it works all the same, but may hang when memory is short.
+/// Locks this process in memory, makes its own allocations not wait for writeback (PR_SET_IO_FLUSHER, as iscsid does), and
+/// exempts it from the OOM killer: the kernel frees scarce memory by writing to the LUN, which needs this process. Returns which
+/// of these three failed, as in a container without CAP_SYS_RESOURCE. The process works all the same, but may hang if memory is
+/// scarce.
 #[must_use]
 pub fn keep_in_memory() -> Vec<AttachError> {
     let fault = |what| move |source: io::Error| AttachError::Memory { what, source };

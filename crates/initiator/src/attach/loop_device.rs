@@ -1,33 +1,35 @@
-//! Loop devices of this host: by util-linux's programs, and by what sysfs says.
+//! Loop devices of this host, by util-linux's programs and by sysfs.
 
 use super::btrfs;
 use super::error::AttachError;
 use super::mounts::Mount;
 use super::partitions::{misaligned_partitions, partitions_of};
+use super::program::output;
 use super::users::{mounts_of, users_of};
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// A loop device has this long to go: udev may still look at it.
+/// Longest time until a loop device is gone: udev may still have it open.
 const GONE: Duration = Duration::from_secs(5);
-/// The pause between two looks at it.
+/// The pause between two checks.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A loop device that stands on a file.
+/// A loop device on a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoopDevice {
-    /// As in `loop3`.
+    /// As in `loop3`: without a directory.
     name: String,
 }
 
 impl LoopDevice {
-    /// Makes one with direct I/O, with logical blocks of that many bytes, and with its partitions.
+    /// Makes a loop device with direct I/O, with logical blocks of `block_bytes`, and with its
+    /// partitions.
     ///
     /// # Errors
-    /// [`AttachError::Program`], [`AttachError::Failed`]; [`AttachError::Buffered`], and there is none left then.
+    /// [`AttachError::Program`], [`AttachError::Failed`]; [`AttachError::Buffered`], after which the device is detached
+    /// again.
     pub fn attach(file: &Path, block_bytes: u32, read_only: bool) -> Result<Self, AttachError> {
         let mut command = Command::new("losetup");
         command.args(["--direct-io=on", "--partscan", "--find", "--show", "--sector-size", &block_bytes.to_string()]);
@@ -37,7 +39,7 @@ impl LoopDevice {
         let said = output("losetup", command.arg(file))?;
         let name = said.trim().trim_start_matches("/dev/").to_owned();
         let device = Self { name };
-        // losetup goes on without it where the kernel refuses.
+        // If the kernel refuses direct I/O, losetup continues without it.
         if device.attribute("loop/dio")?.trim() == "1" {
             return Ok(device);
         }
@@ -45,7 +47,7 @@ impl LoopDevice {
         Err(AttachError::Buffered { device: device.path() })
     }
 
-    /// All that stand on a file, by the path that it was attached by.
+    /// All loop devices on a file, by the path with which they were attached.
     ///
     /// # Errors
     /// [`AttachError::Read`].
@@ -64,34 +66,36 @@ impl LoopDevice {
         Ok(found)
     }
 
-    /// As in `/dev/loop3`.
+    /// Its path: `/dev/loop3`.
     #[must_use]
     pub fn path(&self) -> String {
         format!("/dev/{}", self.name)
     }
 
-    /// Partitions that do not begin at a multiple of that many bytes, and where they do.
+    /// Partitions that do not begin at a multiple of `bytes`, with their starts in bytes.
     #[must_use]
     pub fn misaligned_partitions(&self, bytes: u64) -> Vec<(String, u64)> {
         misaligned_partitions(&self.name, bytes)
     }
 
-    /// Where its file system, or that of a partition, is mounted; of btrfs also by another of its devices.
+    /// The mounts of its file system, or of the file system of a partition. A btrfs may be mounted by another of its
+    /// devices.
     #[must_use]
     pub fn mounts(&self) -> Vec<Mount> {
         mounts_of(&self.names())
     }
 
-    /// What of this host uses it: mounts, device-mapper and md, swap, processes that have it open.
+    /// What uses it on this host: mounts, device-mapper and md, swap, processes that have it open.
     #[must_use]
     pub fn users(&self) -> Vec<String> {
         users_of(&self.names(), None)
     }
 
-    /// Detaches it, and waits until it is gone.
+    /// Detaches the device, and waits until it is gone.
     ///
     /// # Errors
-    /// [`AttachError::Program`], [`AttachError::Failed`], [`AttachError::Busy`]: it goes when its last user closes it.
+    /// [`AttachError::Program`], [`AttachError::Failed`]. [`AttachError::Busy`]: the device goes when its last user
+    /// closes it.
     pub fn detach(&self) -> Result<(), AttachError> {
         btrfs::forget(&self.path());
         output("losetup", Command::new("losetup").arg("--detach").arg(self.path()))?;
@@ -112,27 +116,6 @@ impl LoopDevice {
         let path = self.sys(attribute);
         fs::read_to_string(&path).map_err(|source| AttachError::Read { path, source })
     }
-}
-
-/// Runs a program of the host to its end, without a stdin unless it was given one; what it printed.
-pub(super) fn output(program: &'static str, command: &mut Command) -> Result<String, AttachError> {
-    let ended = command.output().map_err(|source| AttachError::Program { program, source })?;
-    if ended.status.success() {
-        return Ok(String::from_utf8_lossy(&ended.stdout).into_owned());
-    }
-    let arguments: Vec<String> = command.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect();
-    let said = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
-    let said = if said.is_empty() { ended.status.to_string() } else { said };
-    Err(AttachError::Failed { program, arguments: arguments.join(" "), said })
-}
-
-/// Whether this is a loop device, or a partition of one, on a file of a FUSE file system whose process has died.
-pub(super) fn is_dead(source: &str) -> bool {
-    let Some(rest) = source.strip_prefix("/dev/loop") else { return false };
-    let number = rest.split('p').next().unwrap_or_default();
-    let device = LoopDevice { name: format!("loop{number}") };
-    let file = device.attribute("loop/backing_file").unwrap_or_default();
-    fs::metadata(file.trim_end_matches('\n')).is_err_and(|error| error.kind() == io::ErrorKind::NotConnected)
 }
 
 #[cfg(test)]

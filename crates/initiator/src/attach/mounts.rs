@@ -1,7 +1,7 @@
 //! What is mounted on this host.
 
 use host::mount_table;
-use std::fs;
+use std::{fs, io};
 
 pub use host::mount_table::Mount;
 
@@ -24,4 +24,12 @@ pub(super) fn mounted_apart(devices: &[String]) -> Vec<String> {
         }));
     }
     found
+}
+
+/// Whether this is a loop device, or a partition of one, on a file of a FUSE file system whose process has died.
+pub(super) fn is_dead(source: &str) -> bool {
+    let Some(rest) = source.strip_prefix("/dev/loop") else { return false };
+    let number = rest.split('p').next().unwrap_or_default();
+    let file = fs::read_to_string(format!("/sys/block/loop{number}/loop/backing_file")).unwrap_or_default();
+    fs::metadata(file.trim_end_matches('\n')).is_err_and(|error| error.kind() == io::ErrorKind::NotConnected)
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A sector of sysfs, whatever the logical block is.
+/// Bytes of a sector in sysfs, independent of the logical block.
 const SECTOR: u64 = 512;
 
 fn system(disk: &str) -> PathBuf {
@@ -17,7 +17,7 @@ pub(crate) fn partitions_of(disk: &str) -> Vec<String> {
     partitions.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Partitions that do not begin at a multiple of that many bytes, and where they do.
+/// Partitions that do not begin at a multiple of `bytes`, with their starts in bytes.
 pub(crate) fn misaligned_partitions(disk: &str, bytes: u64) -> Vec<(String, u64)> {
     let start = |name: &String| fs::read_to_string(system(disk).join(name).join("start")).ok()?.trim().parse::<u64>().ok();
     let starts =

@@ -6,7 +6,7 @@ use crate::command::{Command, Completion, Failure};
 use crate::identity::Geometry;
 use rustix::io::Errno;
 
-/// What an answer has behind its header.
+/// What an answer has after its header.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Data,
@@ -14,42 +14,42 @@ enum Kind {
     Empty,
 }
 
-/// A request whose commands are under way.
+/// A request whose commands are in progress.
 #[derive(Debug)]
 pub(crate) struct Pending {
     unique: Unique,
     kind: Kind,
     offset: u64,
-    /// Of a read in several parts.
+    /// The data of a read in several parts.
     data: Vec<u8>,
     parts: usize,
     failure: Option<Failure>,
 }
 
-/// An answer: what is behind its header, or why there is nothing.
+/// An answer: the bytes after its header, or an error.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) unique: Unique,
     pub(crate) result: Result<Vec<u8>, Errno>,
 }
 
-/// What becomes of a request.
+/// How a request begins.
 #[derive(Debug)]
 pub(crate) enum Begun {
     Answered(Result<Vec<u8>, Errno>),
-    /// It is answered when these commands have ended.
+    /// The request is answered when these commands have ended.
     Commands(Pending, Vec<Command>),
 }
 
-/// What becomes of a request when one of its commands has ended.
+/// The state of a request after one of its commands has ended.
 #[derive(Debug)]
 pub(crate) enum Progress {
-    /// Others have not.
+    /// Other commands of the request are in progress.
     UnderWay(Pending),
     Done(Answer),
 }
 
-/// Splits a request into commands that the LUN takes; none when it is not for the LUN.
+/// Splits a request into commands that the LUN accepts. `None` if the request is not for the LUN.
 pub(crate) fn begin(unique: Unique, operation: &Operation<'_>, geometry: &Geometry) -> Option<Begun> {
     let transfer = u64::from(geometry.transfer_bytes_max).max(1);
     let begun = |kind, offset, data, commands: Vec<Command>| {
@@ -57,7 +57,7 @@ pub(crate) fn begin(unique: Unique, operation: &Operation<'_>, geometry: &Geomet
     };
     Some(match *operation {
         Operation::Read { offset, bytes } => {
-            // A read over the end is short, as of any file.
+            // A read beyond the end is short, as with any file.
             let bytes = u64::from(bytes).min(geometry.bytes().saturating_sub(offset));
             if bytes == 0 {
                 return Some(Begun::Answered(Ok(Vec::new())));
@@ -77,7 +77,7 @@ pub(crate) fn begin(unique: Unique, operation: &Operation<'_>, geometry: &Geomet
         Operation::Sync => begun(Kind::Empty, 0, Vec::new(), vec![Command::Flush]),
         Operation::Zero { offset, bytes, unmap } => {
             let most = geometry.write_same_bytes_max;
-            // Without thin provisioning a discard would be work for nothing; zeroes that are asked for are written anyway.
+            // Without thin provisioning a discard would be useless work. Requested zeroes are written anyway.
             if most == 0 || bytes / most >= PARTS_MAX || (unmap && !geometry.can_unmap_same) {
                 return Some(Begun::Answered(Err(Errno::OPNOTSUPP)));
             }
@@ -89,7 +89,7 @@ pub(crate) fn begin(unique: Unique, operation: &Operation<'_>, geometry: &Geomet
     })
 }
 
-/// The parts of a range, each of that many bytes at most.
+/// The parts of a range, each of at most `part` bytes.
 fn ranges(offset: u64, bytes: u64, part: u64) -> Vec<(u64, u64)> {
     let part = part.max(1);
     let count = bytes.div_ceil(part);
@@ -97,7 +97,7 @@ fn ranges(offset: u64, bytes: u64, part: u64) -> Vec<(u64, u64)> {
 }
 
 impl Pending {
-    /// A command of it ended.
+    /// Notes that a command of the request ended.
     pub(crate) fn ended(mut self, completion: Completion) -> Progress {
         self.parts = self.parts.saturating_sub(1);
         self.failure = self.failure.or(completion.result.err());
@@ -111,7 +111,7 @@ impl Pending {
         if self.parts > 0 { Progress::UnderWay(self) } else { Progress::Done(self.answer()) }
     }
 
-    /// It will not end.
+    /// Ends a request whose commands will not end.
     pub(crate) fn give_up(mut self) -> Answer {
         self.failure = Some(Failure::NoPath);
         self.answer()

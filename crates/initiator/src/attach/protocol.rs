@@ -1,21 +1,22 @@
-//! The part of the FUSE protocol that one file needs (include/uapi/linux/fuse.h of Linux, version 7): requests and replies as bytes
-//! in the host's order.
+//! The part of the FUSE protocol that one file needs (include/uapi/linux/fuse.h of Linux, version 7): requests and
+//! replies as bytes in the host's order.
 //!
 //! A request has a header of 40 bytes (length, opcode, unique, inode, uid, gid, pid, …), then the arguments of its operation. A
-//! reply has one of 16 (length, error, unique), then the result.
+//! reply has a header of 16 bytes (length, error, unique), then the result.
 
 /// Bytes of a request's header.
 pub(crate) const HEADER: usize = 40;
-/// Bytes of the arguments of WRITE, which its data follow.
+/// Bytes of the arguments of WRITE. The data follows them.
 pub(crate) const WRITE_ARGUMENTS: usize = 40;
-/// The version that is spoken: the first with `max_pages` is 7.28, and whatever is newer is not asked for.
+/// The version that is used. The first with `max_pages` is 7.28. No newer feature is needed.
 const VERSION: (u32, u32) = (7, 31);
-/// Flags of INIT: several reads of a file at once, writes of more than a page, direct I/O that does not wait, `max_pages` counts.
+/// Flags of INIT: several reads of a file at once, writes of more than a page, direct I/O that does not wait, `max_pages` is
+/// valid.
 const ASYNC_READ: u32 = 1;
 const BIG_WRITES: u32 = 1 << 5;
 const ASYNC_DIO: u32 = 1 << 15;
 const MAX_PAGES: u32 = 1 << 22;
-/// Flags of an opened file: past the page cache, no FLUSH at close, writes beside each other.
+/// Flags of an opened file: it bypasses the page cache, no FLUSH at close, writes in parallel.
 const OPEN_FLAGS: u32 = 1 | 1 << 5 | 1 << 6;
 /// Modes of FALLOCATE (fallocate(2)).
 const KEEP_SIZE: u32 = 1;
@@ -27,11 +28,11 @@ pub(crate) const ROOT: u64 = 1;
 /// The inode of the file.
 pub(crate) const LUN: u64 = 2;
 
-/// What is to be answered.
+/// The number of a request, which its reply repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unique(pub(crate) u64);
 
-/// What the kernel asks for.
+/// What the kernel requests.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Operation<'a> {
     Init {
@@ -65,7 +66,7 @@ pub(crate) enum Operation<'a> {
         data: &'a [u8],
     },
     Sync,
-    /// Zeroes; with `unmap` the space may be given back.
+    /// Zeroes; with `unmap` the space may be freed.
     Zero {
         offset: u64,
         bytes: u64,
@@ -74,16 +75,16 @@ pub(crate) enum Operation<'a> {
     Statistics,
     /// RELEASE, RELEASEDIR, FLUSH: nothing to do.
     Close,
-    /// FORGET, BATCH_FORGET, INTERRUPT: not to be answered. What is interrupted is answered when it is done.
+    /// FORGET, BATCH_FORGET, INTERRUPT: they get no reply. An interrupted request is answered when it is done.
     Nothing,
-    /// DESTROY: the last one.
+    /// DESTROY: the last request.
     Destroy,
-    /// FALLOCATE in a way that is not possible.
+    /// FALLOCATE with a mode that is not possible.
     NoFallocate,
     Other,
 }
 
-/// What the file is.
+/// The properties of the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) bytes: u64,
@@ -100,13 +101,13 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|word| u64::from_ne_bytes(*word))
 }
 
-/// Reads a request; none when its bytes are no request.
+/// Decodes a request. `None` if the bytes are not a request.
 pub(crate) fn decode(bytes: &[u8]) -> Option<(Unique, Operation<'_>)> {
     let (opcode, unique, inode) = (u32_at(bytes, 4)?, Unique(u64_at(bytes, 8)?), u64_at(bytes, 16)?);
     let arguments = bytes.get(HEADER..u32_at(bytes, 0)? as usize)?;
     let word = |at| u32_at(arguments, at);
     let long = |at| u64_at(arguments, at);
-    // Of READ, WRITE and READDIR: file handle, offset, size. Of FALLOCATE: file handle, offset, length, mode.
+    // READ, WRITE and READDIR: file handle, offset, size. FALLOCATE: file handle, offset, length, mode.
     let operation = match opcode {
         1 => Operation::Lookup { parent: inode, name: arguments.split(|byte| *byte == 0).next().unwrap_or_default() },
         3 => Operation::Attributes { inode },
@@ -131,7 +132,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(Unique, Operation<'_>)> {
     Some((unique, operation))
 }
 
-/// A reply's header: for that many bytes behind it, or with an error number.
+/// The header of a reply with `bytes` bytes after it, or with an error number.
 pub(crate) fn header(unique: Unique, bytes: usize, errno: i32) -> [u8; 16] {
     let mut header = [0; 16];
     let length = (16 + bytes) as u32;
@@ -164,7 +165,7 @@ impl Words {
     }
 }
 
-/// The answer to INIT; none when the kernel lacks what is needed: version 7 and asynchronous direct I/O, so Linux 3.13.
+/// The reply to INIT. `None` if the kernel lacks version 7 or asynchronous direct I/O, which Linux 3.13 has.
 pub(crate) fn init(major: u32, readahead: u32, flags: u32, request_bytes_max: u32, background_max: u16) -> Option<Vec<u8>> {
     if major < VERSION.0 || flags & ASYNC_DIO == 0 {
         return None;
@@ -172,7 +173,7 @@ pub(crate) fn init(major: u32, readahead: u32, flags: u32, request_bytes_max: u3
     let wanted = flags & (ASYNC_READ | BIG_WRITES | ASYNC_DIO | MAX_PAGES);
     let words = Words::new().u32(VERSION.0).u32(VERSION.1).u32(readahead.min(request_bytes_max)).u32(wanted);
     let words = words.u16(background_max).u16(background_max).u32(request_bytes_max).u32(1);
-    // Pages of 4 KiB: with larger ones the kernel takes less.
+    // The number of pages is for 4 KiB: a kernel with larger pages uses fewer.
     let words = words.u16((request_bytes_max / 4096) as u16).u16(0);
     let mut bytes = words.0;
     bytes.resize(64, 0);
@@ -188,22 +189,23 @@ impl Shape {
             (true, true) => 0o100_400,
             (false, _) => 0o040_700,
         };
-        // Times are those of 1970.
+        // All times are the beginning of 1970.
         let words = Words::new().u64(inode).u64(size).u64(size / 512).u64(0).u64(0).u64(0).u32(0).u32(0).u32(0);
         words.u32(mode).u32(if is_lun { 1 } else { 2 }).u32(0).u32(0).u32(0).u32(self.physical_block_bytes).u32(0).0
     }
 
-    /// The answer to GETATTR: it holds for a second, as the size changes when the LUN is resized.
+    /// The reply to GETATTR. It is valid for a second, because the size changes if the LUN is
+    /// resized.
     pub(crate) fn attributes_reply(&self, inode: u64) -> Vec<u8> {
         [Words::new().u64(1).u32(0).u32(0).0, self.attributes(inode)].concat()
     }
 
-    /// The answer to LOOKUP.
+    /// The reply to LOOKUP.
     pub(crate) fn entry(&self) -> Vec<u8> {
         [Words::new().u64(LUN).u64(0).u64(1).u64(1).u32(0).u32(0).0, self.attributes(LUN)].concat()
     }
 
-    /// The answer to STATFS. A loop device takes the block's size for the granularity of discards.
+    /// The reply to STATFS. A loop device takes the size of a block as the granularity of discards.
     pub(crate) fn statistics(&self) -> Vec<u8> {
         let block = self.physical_block_bytes.max(512);
         let words = Words::new().u64(self.bytes / u64::from(block)).u64(0).u64(0).u64(1).u64(0).u32(block).u32(255).u32(block);
@@ -212,24 +214,25 @@ impl Shape {
         bytes
     }
 
-    /// Whether a range is in whole blocks: nothing is read and written back here, two of which could undo one another.
+    /// Whether a range is in whole blocks. This side never reads a block to write it back changed: two such writes
+    /// could undo each other.
     pub(crate) fn is_whole(&self, offset: u64, bytes: u64) -> bool {
         let block = u64::from(self.block_bytes.max(1));
         offset.is_multiple_of(block) && bytes.is_multiple_of(block)
     }
 }
 
-/// The answer to OPEN and OPENDIR.
+/// The reply to OPEN and OPENDIR.
 pub(crate) fn opened(is_lun: bool) -> Vec<u8> {
     Words::new().u64(0).u32(if is_lun { OPEN_FLAGS } else { 0 }).u32(0).0
 }
 
-/// The answer to WRITE.
+/// The reply to WRITE.
 pub(crate) fn written(bytes: u32) -> Vec<u8> {
     Words::new().u32(bytes).u32(0).0
 }
 
-/// The answer to READDIR: entries from a number on, as far as they fit.
+/// The reply to READDIR: the entries from an index on that fit.
 pub(crate) fn entries(name: &[u8], from: u64, bytes_max: u32) -> Vec<u8> {
     const DIRECTORY: u32 = 4;
     const FILE: u32 = 8;

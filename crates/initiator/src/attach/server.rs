@@ -18,11 +18,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The longest wait without a look at what is to be reported, and whether it is told to stop.
+/// The longest wait between two checks whether to report, and whether to stop.
 const TURN: Duration = Duration::from_millis(200);
 /// Time between two reports.
 const REPORT: Duration = Duration::from_secs(1);
-/// How long requests under way, and then a flush, may take once it is told to stop.
+/// How long requests in progress, and then a flush, may take after [`Stop::stop`].
 const STOP: Duration = Duration::from_secs(10);
 
 /// A LUN that is served to the kernel as a file.
@@ -37,11 +37,11 @@ pub struct Server {
     unmounted: bool,
 }
 
-/// Tells a [`Server`] to stop, from any thread.
+/// Stops a [`Server`], from any thread.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
-/// How far the end is.
+/// The progress of the end.
 #[derive(Default)]
 struct End {
     limit: Option<Instant>,
@@ -53,15 +53,15 @@ struct End {
 pub struct Activity {
     /// Reads, writes, flushes and discards of the kernel that were answered.
     pub requests: u64,
-    /// Those of them that failed.
+    /// Number of `requests` that failed.
     pub failed: u64,
-    /// Commands under way together, at most.
+    /// Maximum number of commands in progress together.
     pub commands_under_way_max: usize,
 }
 
 impl Stop {
-    /// Within a moment: what is under way is finished and flushed, the file system is unmounted where nobody has the file open, and
-    /// the sessions end.
+    /// Stops the server within a moment: requests in progress are completed and flushed, the file system is unmounted if no
+    /// program has the file open, and the sessions end.
     pub fn stop(&self) {
         self.0.store(true, Ordering::Release);
     }
@@ -85,20 +85,21 @@ impl Server {
         &self.device
     }
 
-    /// Stops [`Server::run`].
+    /// Returns what stops [`Server::run`].
     #[must_use]
     pub fn stopper(&self) -> Stop {
         self.stop.clone()
     }
 
-    /// Answers the kernel until it is stopped, or the file system unmounted. `report` is called about once a second.
+    /// Answers the kernel until the server is stopped, or the file system unmounted. Calls `report` about once a
+    /// second.
     ///
     /// # Errors
-    /// [`AttachError::Device`]: nothing more may be sent; requests fail from then on. [`AttachError::Fuse`].
+    /// [`AttachError::Device`]: nothing more may be sent, and requests fail from then on. [`AttachError::Fuse`].
     /// [`AttachError::Unflushed`].
     pub fn run(mut self, mut report: impl FnMut(&Device, Activity)) -> Result<(), AttachError> {
         let served = self.serve(&mut report);
-        // What was taken and not ended has no answer any more.
+        // Requests whose commands have not ended get an error.
         let left: Vec<Pending> = self.pending.drain().map(|(_, pending)| pending).collect();
         left.into_iter().for_each(|pending| self.answer(&pending.give_up()));
         let flushed = served.and_then(|()| self.flush());
@@ -125,16 +126,17 @@ impl Server {
         }
     }
 
-    /// Whether nothing is left to be done after it was told to stop, or time is up: what is under way, then unmounting. With the file
-    /// still open it stays mounted, and requests fail once this process has ended: whoever opened it, a loop device say, has to
-    /// close it first.
+    /// Whether nothing is left to do after the stop, or the time is over. Requests in progress end first, then the file system is
+    /// unmounted. If the file is still open, it stays mounted, and requests fail once this process has ended. A process or loop
+    /// device that has the file open must close it first.
     fn is_ended(&self, end: &mut End) -> bool {
         let is_late = Instant::now() >= *end.limit.get_or_insert(Instant::now() + STOP);
         if !self.pending.is_empty() || self.unmounted || is_late {
             return self.pending.is_empty() && self.unmounted || is_late;
         }
         match &mut end.unmounting {
-            // By a process of its own: it asks the kernel what is there, which asks here.
+            // A process of its own unmounts: it makes the kernel send requests, which this process
+            // must answer.
             unmounting @ None => match start_unmount(&self.directory) {
                 Ok(child) => {
                     *unmounting = Some(child);
@@ -146,7 +148,7 @@ impl Server {
         }
     }
 
-    /// Takes what the kernel asks for, as far as there may be more under way.
+    /// Reads requests of the kernel, as long as more may be in progress.
     fn receive(&mut self) -> Result<(), AttachError> {
         while self.pending.len() < REQUESTS_MAX && !self.unmounted {
             let bytes = match self.channel.receive().map_err(AttachError::Fuse)? {
@@ -208,7 +210,8 @@ impl Server {
         self.channel.reply(answer.unique, answer.result.as_deref().map_err(|errno| *errno));
     }
 
-    /// Makes durable what was answered. Also on a LUN that had no write cache when it was asked last: another initiator may have turned it on.
+    /// Makes answered writes durable. Also on a LUN that had no write cache when it was last probed: another initiator may have
+    /// turned it on.
     fn flush(&mut self) -> Result<(), AttachError> {
         if self.device.geometry().read_only {
             return Ok(());
@@ -254,7 +257,7 @@ fn check(operation: &Operation<'_>, shape: &Shape) -> Result<(), Errno> {
     }
 }
 
-/// The answer to what is not for the LUN; none where there is to be none.
+/// The reply to a request that is not for the LUN. `None` if it gets no reply.
 fn other(operation: &Operation<'_>, shape: &Shape) -> Option<Result<Vec<u8>, Errno>> {
     Some(match *operation {
         Operation::Init { major, readahead, flags, .. } => {

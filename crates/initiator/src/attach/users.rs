@@ -1,12 +1,13 @@
-//! Who uses block devices of this host. Devices that belong together, a disk and its partitions say, are asked for at once, by their
-//! names in the kernel: `loop3`, `loop3p1`.
+//! Finds what uses block devices of this host. The caller passes devices that belong together, such as a disk and its partitions,
+//! by their kernel names: `loop3`, `loop3p1`.
 
 use super::btrfs;
 use super::mounts::{Mount, mounted_apart, mounts};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where a file system of one of these is mounted; of btrfs also by another of its devices.
+/// The mounts of the file systems on these devices. A btrfs may be mounted by another of its
+/// devices.
 pub(crate) fn mounts_of(names: &[String]) -> Vec<Mount> {
     let (numbers, btrfs) = (numbers(names), btrfs::mounted());
     let stands_here = |mount: &Mount| {
@@ -15,8 +16,8 @@ pub(crate) fn mounts_of(names: &[String]) -> Vec<Mount> {
     mounts().into_iter().filter(stands_here).collect()
 }
 
-/// What of this host uses these: mounts, device-mapper and md, swap, processes that have one open. None of these uses another one, and
-/// a process of the name `but` is no user.
+/// What uses these devices on this host: mounts, device-mapper and md, swap, processes that have one open. A use of one of the
+/// devices by another one does not count, nor does a process of the name `but`.
 pub(crate) fn users_of(names: &[String], but: Option<&str>) -> Vec<String> {
     let nodes: Vec<PathBuf> = names.iter().flat_map(|name| nodes(name)).collect();
     let mounted = mounts_of(names);
@@ -37,13 +38,13 @@ pub(crate) fn users_of(names: &[String], but: Option<&str>) -> Vec<String> {
     users
 }
 
-/// The block devices right above one, as in `dm-0`.
+/// The block devices directly above a device, such as `dm-0`.
 pub(crate) fn holders(name: &str) -> Vec<String> {
     let entries = fs::read_dir(system(name).join("holders")).into_iter().flatten().flatten();
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Of a disk or a partition.
+/// The directory of a disk or a partition in sysfs.
 fn system(name: &str) -> PathBuf {
     Path::new("/sys/class/block").join(name)
 }
@@ -53,15 +54,16 @@ fn numbers(names: &[String]) -> Vec<String> {
     names.iter().filter_map(|name| fs::read_to_string(system(name).join("dev")).ok()).map(|text| text.trim().to_owned()).collect()
 }
 
-/// What a device may be opened by: of device-mapper by its own name too, where udev has made no link of that.
+/// The paths by which a device may be opened. A device of device-mapper also has a path by its own name, if udev has
+/// not made that a link.
 fn nodes(name: &str) -> Vec<PathBuf> {
     let mapped = fs::read_to_string(system(name).join("dm/name")).ok();
     let mapped = mapped.map(|mapped| Path::new("/dev/mapper").join(mapped.trim_end()));
     std::iter::once(Path::new("/dev").join(name)).chain(mapped).collect()
 }
 
-/// Other processes that have something open, `process 7 (bash)`, or stand in it, which is said. Not this one: its user cannot end it,
-/// and none of the name `but`.
+/// Other processes that have something open, as `process 7 (bash)`, or whose working directory is there, which the text then
+/// says. Leaves out this process, which its user cannot end, and processes of the name `but`.
 pub(super) fn processes(is_meant: impl Fn(&Path) -> bool, but: Option<&str>) -> Vec<String> {
     let meant = |link: PathBuf| fs::read_link(link).ok().filter(|target| is_meant(target));
     let mut found = Vec::new();

@@ -16,7 +16,7 @@ pub(super) const ISCSID: Daemon = Daemon { name: "iscsid", socket: "@ISCSIADM_AB
 pub(super) const MULTIPATHD: Daemon = Daemon { name: "multipathd", socket: "@/org/kernel/linux/storage/multipathd" };
 
 impl Daemon {
-    /// Whether it can be spoken to. Where a service manager listens for it, it is started when it is.
+    /// Whether the daemon accepts connections. If a service manager listens for it, a connection starts it.
     pub(super) fn listens(self) -> bool {
         fs::read_to_string("/proc/net/unix").is_ok_and(|table| has_socket(&table, self.socket))
     }
@@ -32,7 +32,7 @@ mod tests {
 
     #[test]
     fn a_daemon_is_found_by_its_whole_socket() {
-        // Of kernel 6.1.
+        // Captured on kernel 6.1.
         let table = "Num       RefCount Protocol Flags    Type St Inode Path\n\
             0000000000000000: 00000002 00000000 00010000 0001 01  1652 @ISCSIADM_ABSTRACT_NAMESPACE\n\
             0000000000000000: 00000002 00000000 00010000 0001 01  1680 @/org/kernel/linux/storage/multipathd\n\

@@ -14,25 +14,26 @@ use std::time::Duration;
 
 /// Longest time until the kernel has shown the disks: it asks the target for them one after the other.
 const DISK_MAX: Duration = Duration::from_secs(120);
-/// Longest time until udev has looked at the new disks.
+/// Longest time until udev has examined the new disks.
 const SETTLE_MAX: Duration = Duration::from_secs(30);
-/// Who has the disks below a map open without using them.
+/// The program that has the disks below a map open without using them.
 const CHECKER: &str = "multipathd";
 /// Beginning of the uuid that partitions of a map have (kpartx of multipath-tools).
 const PARTITION_UUID: &str = "part";
 
-/// A LUN whose disks are to come.
+/// The LUN to bring up.
 #[derive(Clone, Copy, Debug)]
 pub struct LunOrder<'a> {
     /// The name of the target.
     pub target: &'a str,
     /// The number of the LUN.
     pub lun: u16,
-    /// The sessions that lead to it, by their numbers.
+    /// The numbers of the sessions that lead to it.
     pub sessions: &'a [u32],
-    /// Commands under way on each path.
+    /// Commands in progress on each path.
     pub depth: u32,
-    /// Which LUN it has to be, as [`Identity`](crate::Identity) has it; none: whichever it is.
+    /// The designator that the LUN must have, as in [`Identity`](crate::Identity). `None` accepts
+    /// any LUN.
     pub designator: Option<&'a str>,
 }
 
@@ -43,19 +44,21 @@ pub struct KernelDevice {
     map: Option<Map>,
 }
 
-/// Waits until udev has looked at the disks that have come, at most half a minute: meanwhile it has them open.
+/// Waits until udev has examined the new disks, at most half a minute: udev has them open meanwhile.
 pub fn settle(waiting: &dyn Waiting) {
     if host::has_program("udevadm") {
-        // Where no udev runs it says so.
+        // If udev does not run, the program reports that.
         let _ = run("udevadm", &["settle", &format!("--timeout={}", SETTLE_MAX.as_secs())], SETTLE_MAX * 2, waiting);
     }
 }
 
 impl KernelDevice {
-    /// Has the kernel look for a LUN over sessions, waits for its disks, and for a multipath device where there are several.
+    /// Makes the kernel search for a LUN over sessions. Waits for its disks, and for a multipath device if there are
+    /// several.
     ///
     /// # Errors
-    /// [`KernelError::NoDisk`], [`KernelError::NoMap`], [`KernelError::OtherLun`], [`KernelError::File`]. Disks that have come stay.
+    /// [`KernelError::NoDisk`], [`KernelError::NoMap`], [`KernelError::OtherLun`], [`KernelError::File`]. Disks that have
+    /// appeared stay.
     pub fn bring_up(order: &LunOrder<'_>, waiting: &dyn Waiting) -> Result<Self, KernelError> {
         for session in order.sessions {
             sessions::look_for(order.lun, *session)?;
@@ -75,7 +78,7 @@ impl KernelDevice {
         })?;
         for disk in &disks {
             check_identity(disk, order.designator)?;
-            // A session that other LUNs use too may allow less: then it is the limit.
+            // A session that other LUNs use too may allow less, which is then the limit.
             let _ = fs::write(disk.system().join("device/queue_depth"), order.depth.to_string());
         }
         settle(waiting);
@@ -86,8 +89,8 @@ impl KernelDevice {
         Ok(Self { disks, map })
     }
 
-    /// What is there now of a LUN over these sessions; none when nothing is. `map` is the uuid of its multipath device, which may outlive
-    /// the disks.
+    /// What exists now of a LUN over these sessions. `None` if nothing exists. `map` is the uuid of its multipath device, which
+    /// may outlive the disks.
     #[must_use]
     pub fn find(lun: u16, sessions: &[u32], map: Option<&str>) -> Option<Self> {
         let disks = disks_of(lun, sessions);
@@ -96,7 +99,7 @@ impl KernelDevice {
         (!disks.is_empty() || map.is_some()).then_some(Self { disks, map })
     }
 
-    /// Devices of these disks: those below one map are one.
+    /// The devices of these disks. Disks below one map are one device.
     pub(super) fn of_disks(all: Vec<Disk>) -> Vec<Self> {
         let mut found: Vec<Self> = Vec::new();
         for disk in all {
@@ -109,7 +112,7 @@ impl KernelDevice {
         found
     }
 
-    /// As in `/dev/mapper/mpatha`, or `/dev/sda` where there is one path.
+    /// Its path: `/dev/mapper/mpatha`, or `/dev/sda` if it has one path.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         let disk = || self.disks.first().map(Disk::path);
@@ -128,13 +131,13 @@ impl KernelDevice {
         self.map.as_ref().map(|map| map.uuid.as_str())
     }
 
-    /// Whether what is sent to it while no path is up fails at once, as multipathd has set it.
+    /// Whether I/O to it fails at once while no path is up, as multipathd has set it.
     #[must_use]
     pub fn fails_at_once(&self) -> bool {
         self.map.as_ref().is_some_and(multipath::fails_at_once)
     }
 
-    /// Whether a file of /dev is it, one of its disks or a partition of it.
+    /// Whether a file of /dev is this device, one of its disks, or a partition of it.
     #[must_use]
     pub fn is_at(&self, file: &Path) -> bool {
         let place = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
@@ -142,25 +145,26 @@ impl KernelDevice {
         self.path() == place || (place.parent() == Some(Path::new("/dev")) && self.names().contains(&name))
     }
 
-    /// Partitions that do not begin at a multiple of that many bytes, and where they do.
+    /// Partitions that do not begin at a multiple of `bytes`, with their starts in bytes.
     #[must_use]
     pub fn misaligned_partitions(&self, bytes: u64) -> Vec<(String, u64)> {
         self.disks.first().map(|disk| misaligned_partitions(&disk.name, bytes)).unwrap_or_default()
     }
 
-    /// Where its file system, or that of a partition, is mounted; of btrfs also by another of its devices.
+    /// The mounts of its file system, or of the file system of a partition. A btrfs may be mounted by another of its
+    /// devices.
     #[must_use]
     pub fn mounts(&self) -> Vec<Mount> {
         mounts_of(&self.names())
     }
 
-    /// What of this host uses it: mounts, device-mapper and md, swap, processes that have it open.
+    /// What uses it on this host: mounts, device-mapper and md, swap, processes that have it open.
     #[must_use]
     pub fn users(&self) -> Vec<String> {
         users_of(&self.names(), Some(CHECKER))
     }
 
-    /// Takes the multipath device away, whose disks stay. Nobody may use it.
+    /// Removes the multipath device, but not its disks. No program may use it.
     ///
     /// # Errors
     /// [`KernelError::Failed`]: it is in use.
@@ -169,7 +173,8 @@ impl KernelDevice {
         self.map.as_ref().map_or(Ok(()), multipath::flush)
     }
 
-    /// Has the kernel forget its disks over some sessions, which stay; it flushes them before.
+    /// Makes the kernel forget its disks over some sessions, which continue. The kernel flushes the
+    /// disks before that.
     ///
     /// # Errors
     /// [`KernelError::File`].
@@ -186,7 +191,7 @@ impl KernelDevice {
         Ok(())
     }
 
-    /// What waits for a path fails now, and from then on.
+    /// Makes I/O that waits for a path fail now, and from then on.
     pub fn fail_without_path(&self) {
         self.map.iter().for_each(multipath::fail_without_path);
     }
@@ -219,7 +224,7 @@ fn disks_of(lun: u16, of: &[u32]) -> Vec<Disk> {
     disks.filter(|disk| disk.unit == sessions::unit_of(lun)).collect()
 }
 
-/// Whether a disk says that it is this LUN, where it says so in the same way.
+/// Checks that a disk is this LUN, if the designators can be compared.
 fn check_identity(disk: &Disk, designator: Option<&str>) -> Result<(), KernelError> {
     let said = fs::read_to_string(disk.system().join("device/wwid")).unwrap_or_default();
     let (found, expected) = (said.trim(), designator.unwrap_or_default());
@@ -229,7 +234,7 @@ fn check_identity(disk: &Disk, designator: Option<&str>) -> Result<(), KernelErr
     Err(KernelError::OtherLun { disk: disk.name.clone(), found: found.to_owned(), expected: expected.to_owned() })
 }
 
-/// `naa.6001…` and `eui.…` are written the same by the kernel and here; designators of two kinds tell nothing of each other.
+/// The kernel and this crate write `naa.6001…` and `eui.…` in the same way. Designators of two kinds cannot be compared.
 fn are_one(found: &str, expected: &str) -> bool {
     let kind = |designator: &str| designator.split('.').next().unwrap_or_default().to_owned();
     let comparable = kind(found) == kind(expected) && ["naa", "eui"].contains(&kind(found).as_str());

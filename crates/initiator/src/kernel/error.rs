@@ -1,10 +1,10 @@
-//! Why the kernel's initiator does not do it.
+//! Why the kernel's initiator fails.
 
 use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Why there is no block device by open-iscsi, or why it is not taken away.
+/// Why open-iscsi's block device cannot be made or removed.
 #[derive(Debug, Error)]
 pub enum KernelError {
     /// The caller gave up.
@@ -15,7 +15,7 @@ pub enum KernelError {
     Program {
         /// Its name.
         program: &'static str,
-        /// Why.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A program of the host failed.
@@ -23,32 +23,32 @@ pub enum KernelError {
     Failed {
         /// Its name.
         program: &'static str,
-        /// What it was told.
+        /// Its arguments.
         arguments: String,
-        /// What it said, in one line.
+        /// Its output, in one line.
         said: String,
     },
-    /// A program of the host that was ended, as it took too long.
+    /// A program of the host took too long, and was ended.
     #[error("{program} {arguments}: did not end within {seconds} s")]
     Late {
         /// Its name.
         program: &'static str,
-        /// What it was told.
+        /// Its arguments.
         arguments: String,
-        /// How long was waited.
+        /// The time limit.
         seconds: u64,
     },
-    /// Something of sysfs, or of open-iscsi's database.
+    /// A file of sysfs, or of open-iscsi's database, cannot be used.
     #[error("{action} {}: {source}", .path.display())]
     File {
-        /// What was tried.
+        /// What was attempted.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// Somebody else uses the target.
+    /// Another program uses the target.
     #[error("this host already has session {number} with {target}, which `millrace iscsi attach` did not make")]
     OthersSession {
         /// The name of the target.
@@ -56,7 +56,7 @@ pub enum KernelError {
         /// The kernel's number of the session.
         number: u32,
     },
-    /// Somebody else has a record of the node.
+    /// Another program made a record of the node.
     #[error("open-iscsi already has a record of {target} at {portal}, which `millrace iscsi attach` did not make")]
     OthersRecord {
         /// The name of the target.
@@ -64,7 +64,7 @@ pub enum KernelError {
         /// Its portal.
         portal: String,
     },
-    /// A name or a secret that a line of open-iscsi's database cannot hold.
+    /// A line of open-iscsi's database cannot hold the name or the secret.
     #[error(
         "open-iscsi's record cannot hold the CHAP {what}: it has a space at an end, a control character, or more than 255 bytes"
     )]
@@ -72,7 +72,8 @@ pub enum KernelError {
         /// `user` or `secret`.
         what: &'static str,
     },
-    /// open-iscsi keeps its database elsewhere, and secrets are given to no program as arguments.
+    /// open-iscsi keeps its database in another place, and Millrace passes no secret to a program
+    /// as an argument.
     #[error(
         "open-iscsi's record of {target} is neither below /etc/iscsi/nodes nor below /var/lib/iscsi/nodes: its CHAP secret cannot be \
          written"
@@ -81,15 +82,15 @@ pub enum KernelError {
         /// The name of the target.
         target: String,
     },
-    /// A portal that does not answer now.
+    /// A portal does not answer now.
     #[error("portal {portal} is down now ({why}), and open-iscsi would not try it again")]
     PortalDown {
         /// The portal.
         portal: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// A login that brought no session.
+    /// A login made no session.
     #[error("iscsiadm logged in to {target} at {portal}, and the kernel has no session with it")]
     NoSession {
         /// The name of the target.
@@ -97,42 +98,42 @@ pub enum KernelError {
         /// Its portal.
         portal: String,
     },
-    /// Disks that did not come.
+    /// The kernel did not show all disks.
     #[error("the kernel's iSCSI initiator showed {found} of {wanted} disks of LUN {lun} of {target} within {seconds} s")]
     NoDisk {
         /// The name of the target.
         target: String,
         /// The number of the LUN.
         lun: u16,
-        /// Disks that came.
+        /// Number of disks that appeared.
         found: usize,
-        /// One for each session.
+        /// Number of sessions, each of which has a disk.
         wanted: usize,
-        /// How long was waited.
+        /// The time limit.
         seconds: u64,
     },
-    /// multipathd does nothing with the disks.
+    /// multipathd made no device of the disks.
     #[error("use {disks} by dm-multipath: multipathd made no device of them within {seconds} s")]
     NoMap {
         /// Their names.
         disks: String,
-        /// How long was waited.
+        /// The time limit.
         seconds: u64,
     },
-    /// A disk that is not the LUN.
+    /// A disk is not the LUN.
     #[error("{disk} is another LUN ({found}), not the requested one ({expected})")]
     OtherLun {
         /// The name of the disk.
         disk: String,
-        /// What it says it is.
+        /// The LUN that it reports to be.
         found: String,
-        /// What it should be.
+        /// The LUN that it should be.
         expected: String,
     },
 }
 
 impl KernelError {
-    /// What can be done about it.
+    /// What the user can do about it.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {

@@ -15,17 +15,17 @@ pub enum Lack {
     Program {
         /// Its name.
         name: &'static str,
-        /// The package that has it.
+        /// The package that contains it.
         package: &'static str,
     },
     /// A name of this host's initiator.
     Name,
-    /// A daemon that runs.
+    /// A running daemon.
     Daemon(&'static str),
 }
 
 impl Lack {
-    /// What is not there.
+    /// What is missing.
     #[must_use]
     pub fn what(&self) -> String {
         match self {
@@ -37,7 +37,7 @@ impl Lack {
         }
     }
 
-    /// What makes it be there.
+    /// How to provide it.
     #[must_use]
     pub fn fix(&self) -> String {
         match self {
@@ -56,7 +56,8 @@ impl fmt::Display for Lack {
     }
 }
 
-/// The first thing that this host lacks for a LUN over so many portals by the kernel's initiator; none when it has all.
+/// The first thing that this host lacks for a LUN over this number of portals by the kernel's initiator. `None` if it
+/// lacks nothing.
 #[must_use]
 pub fn why_not(portals: usize) -> Option<Lack> {
     if !rustix::process::geteuid().is_root() {
@@ -68,7 +69,7 @@ pub fn why_not(portals: usize) -> Option<Lack> {
     lacking(portals, host::has_program, Daemon::listens).or_else(|| host_name().is_none().then_some(Lack::Name))
 }
 
-/// Of programs and daemons, in the order in which they are of use.
+/// The first missing program or daemon, in the order of use.
 fn lacking(portals: usize, has: impl Fn(&str) -> bool, runs: impl Fn(Daemon) -> bool) -> Option<Lack> {
     let mut programs = vec![("iscsiadm", "open-iscsi"), ("iscsid", "open-iscsi")];
     let mut daemons = vec![ISCSID];

@@ -1,4 +1,4 @@
-//! dm-multipath above disks: multipathd makes the device, multipath(8) and dmsetup(8) take it away.
+//! dm-multipath above disks: multipathd makes the device, multipath(8) and dmsetup(8) remove it.
 
 use super::daemons::MULTIPATHD;
 use super::error::KernelError;
@@ -14,11 +14,13 @@ use std::time::{Duration, Instant};
 const UUID: &str = "mpath-";
 /// Longest time until multipathd has made its device: 35 s in an emulated guest of a busy host.
 const MAP_MAX: Duration = Duration::from_secs(120);
-/// Time after which multipathd is asked for a device that it has not made by itself, and is asked again.
+/// Time after which multipathd is asked for a device that it has not made by itself. It is asked again each time this
+/// has passed.
 const ASK_AFTER: Duration = Duration::from_secs(10);
 /// Longest time of one command.
 const COMMAND_MAX: Duration = Duration::from_secs(60);
-/// Longest time until programs have let go of a map: udev may look at it for a moment, what waited for I/O that failed a little longer.
+/// Longest time until programs have closed a map: udev may read it for a moment, and a program whose I/O failed needs a little
+/// longer.
 const BUSY_MAX: Duration = Duration::from_secs(30);
 
 /// A multipath device.
@@ -33,12 +35,12 @@ pub(super) struct Map {
 }
 
 impl Map {
-    /// Where it is.
+    /// Its path.
     pub(super) fn path(&self) -> PathBuf {
         Path::new("/dev/mapper").join(&self.name)
     }
 
-    /// Whether it is still there, and not another one of its name.
+    /// Whether this map still exists. Another map may have its name.
     fn is_there(&self) -> bool {
         map_at(Path::new("/sys/block"), &self.device).as_ref() == Some(self)
     }
@@ -57,14 +59,14 @@ pub(super) fn above(disk: &str) -> Option<Map> {
     holders(disk).iter().find_map(|holder| map_at(Path::new("/sys/block"), holder))
 }
 
-/// `dm/uuid` and `dm/name` of a device.
+/// Reads `dm/uuid` and `dm/name` of a device.
 fn map_at(blocks: &Path, device: &str) -> Option<Map> {
     let fact = |fact: &str| fs::read_to_string(blocks.join(device).join("dm").join(fact)).unwrap_or_default().trim().to_owned();
     let (name, uuid) = (fact("name"), fact("uuid"));
     (uuid.starts_with(UUID) && !name.is_empty()).then(|| Map { device: device.to_owned(), name, uuid })
 }
 
-/// Whether multipathd takes a disk although it is the only path.
+/// Whether multipathd uses a disk although it is the only path.
 pub(super) fn takes(disk: &Disk, waiting: &dyn Waiting) -> bool {
     let asks = MULTIPATHD.listens() && host::has_program("multipath");
     let path = disk.path().display().to_string();
@@ -72,7 +74,7 @@ pub(super) fn takes(disk: &Disk, waiting: &dyn Waiting) -> bool {
     asks && run("multipath", &words, COMMAND_MAX, waiting).is_ok_and(|ended| ended.code == Some(0))
 }
 
-/// Waits until one map stands on all the disks.
+/// Waits until one map uses all the disks.
 pub(super) fn wait_for(disks: &[Disk], waiting: &dyn Waiting) -> Result<Map, KernelError> {
     let names = disks.iter().map(|disk| disk.name.as_str()).collect::<Vec<_>>().join(" and ");
     let mut ask_at = Instant::now() + ASK_AFTER;
@@ -94,7 +96,8 @@ fn above_all(disks: &[Disk]) -> Option<Map> {
     maps.all(|map| map.as_ref() == Some(&first)).then_some(first)
 }
 
-/// Asks multipathd for a map of a disk that it would not make by itself, as with `find_multipaths strict`. What comes of it is seen in sysfs.
+/// Asks multipathd for a map of a disk that it would not make by itself, as with `find_multipaths strict`. The result appears in
+/// sysfs.
 fn ask_for(disk: &Disk) {
     let Ok(paths) = expect("multipathd", &["show", "paths", "raw", "format", "%d %w"], COMMAND_MAX, &Nobody) else { return };
     if let Some(wwid) = wwid_of(&disk.name, &paths) {
@@ -102,31 +105,32 @@ fn ask_for(disk: &Disk) {
     }
 }
 
-/// The WWID of a disk among lines of a disk and a WWID.
+/// Finds the WWID of a disk in entries of the form `DISK WWID`.
 fn wwid_of<'a>(disk: &str, paths: &'a str) -> Option<&'a str> {
     let lines = paths.split(';').map(str::trim);
     lines.filter_map(|line| line.split_once(' ')).find(|(name, _)| *name == disk).map(|(_, wwid)| wwid.trim())
 }
 
-/// Takes a map away that nobody uses any more, and its partitions with it.
+/// Removes a map that no program uses any more, with its partitions.
 pub(super) fn flush(map: &Map) -> Result<(), KernelError> {
     retried(|| if map.is_there() { expect("multipath", &["-f", &map.name], COMMAND_MAX, &Nobody).map(|_| ()) } else { Ok(()) })
 }
 
-/// What waits on a map without a path fails now, and from then on.
+/// Makes I/O that waits on a map without a path fail now, and from then on.
 pub(super) fn fail_without_path(map: &Map) {
-    // multipathd puts the queue of a map back that it has not been told of; where it does not run, the kernel is told alone.
+    // multipathd turns the queue of a map on again unless multipathd itself turned it off. If it does not run, dmsetup
+    // suffices.
     let _ = run("multipathd", &["disablequeueing", "map", &map.name], COMMAND_MAX, &Nobody);
     let _ = run("dmsetup", &["message", &map.name, "0", "fail_if_no_path"], COMMAND_MAX, &Nobody);
 }
 
-/// Removes a map whose disks are gone, once what used it has let go.
+/// Removes a map whose disks are gone, once programs have closed it.
 pub(super) fn remove_unused(map: &Map) -> Result<(), KernelError> {
-    // multipathd may do the same meanwhile.
+    // multipathd may remove it at the same time.
     retried(|| if map.is_there() { expect("dmsetup", &["remove", &map.name], COMMAND_MAX, &Nobody).map(|_| ()) } else { Ok(()) })
 }
 
-/// Whether what is sent to a map without a path fails at once; false where it cannot be told.
+/// Whether I/O to a map without a path fails at once. False if that is unknown.
 pub(super) fn fails_at_once(map: &Map) -> bool {
     let table = expect("dmsetup", &["table", &map.name], COMMAND_MAX, &Nobody);
     table.is_ok_and(|table| features(&table).is_some_and(|features| !features.contains(&"queue_if_no_path")))

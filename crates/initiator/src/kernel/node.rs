@@ -1,4 +1,4 @@
-//! Records of open-iscsi's database, and logins by them: iscsiadm(8).
+//! Records of open-iscsi's database, and logins with them, by iscsiadm(8).
 
 use super::error::KernelError;
 use super::program::{expect, failed, run};
@@ -12,9 +12,10 @@ const PROGRAM: &str = "iscsiadm";
 const NO_SESSION: i32 = 2;
 const SESSION_EXISTS: i32 = 15;
 const NOTHING_FOUND: i32 = 21;
-/// Longest time of one look at or change of open-iscsi's records: an emulated host takes a second.
+/// Longest time of one call that reads or changes open-iscsi's records: it takes a second on an
+/// emulated host.
 const RECORD_MAX: Duration = Duration::from_secs(60);
-/// Longest time of a login or logout: open-iscsi tries for two minutes by itself.
+/// Longest time of a login or logout: open-iscsi itself tries for two minutes.
 const SESSION_MAX: Duration = Duration::from_secs(150);
 
 /// A target at one of its portals.
@@ -24,19 +25,20 @@ pub(super) struct Node<'a> {
     pub(super) portal: Portal,
 }
 
-/// How a login ended that brought no session of its own.
+/// How a login ended without an error.
 pub(super) enum Login {
     Done,
-    /// There was a session already.
+    /// A session existed already.
     Exists,
 }
 
 impl Node<'_> {
-    /// Makes its record by hand, with settings that do not depend on those of this host. One that an attachment left here that ended with the
-    /// host is replaced.
+    /// Makes the node's record, with settings that do not depend on those of this host. Replaces a record that an earlier
+    /// attachment left when the host ended.
     ///
     /// # Errors
-    /// [`KernelError::OthersRecord`]. There is no record of ours then.
+    /// [`KernelError::OthersRecord`] if another program made the record. If the settings cannot be
+    /// stored, the record is deleted again.
     pub(super) fn make(&self, settings: &Settings, waiting: &dyn Waiting) -> Result<(), KernelError> {
         if self.is_recorded(waiting)? {
             if !self.file().is_some_and(|file| record::is_marked(&file)) {
@@ -47,20 +49,21 @@ impl Node<'_> {
         expect(PROGRAM, &self.new_words(), RECORD_MAX, waiting)?;
         let set = self.set(settings, waiting);
         if set.is_err() {
-            // The error that is told is the first one.
+            // The first error is the one that is returned.
             let _ = self.delete(&Nobody);
         }
         set
     }
 
     fn set(&self, settings: &Settings, waiting: &dyn Waiting) -> Result<(), KernelError> {
-        // Secrets go by the file: what `iscsiadm` is told is seen by everybody on the host.
+        // Secrets are written to the file, because every user of the host can see the arguments of
+        // `iscsiadm`.
         let secrets = settings.secrets()?;
         if !secrets.is_empty() {
             let file = self.file().ok_or_else(|| KernelError::NoRecord { target: self.target.to_owned() })?;
             record::append(&file, &secrets)?;
         }
-        // It writes the file again, so the mark comes behind it.
+        // This rewrites the file, so the mark is added after it.
         expect(PROGRAM, &self.update_words(settings), RECORD_MAX, waiting)?;
         self.file().map_or(Ok(()), |file| record::mark(&file))
     }
@@ -75,11 +78,12 @@ impl Node<'_> {
         }
     }
 
-    /// Deletes its record, if it is still one of ours; one that there is none of is no error.
+    /// Deletes the node's record if Millrace made it. A missing record is not an error.
     pub(super) fn forget(&self, waiting: &dyn Waiting) -> Result<(), KernelError> {
         match self.file() {
             Some(file) if !record::is_marked(&file) => Ok(()),
-            // Where the database is elsewhere nobody can say whose it is: it was made by us.
+            // If the database is in another place, its marks cannot be read. Millrace made the
+            // record.
             _ => self.delete(waiting),
         }
     }
@@ -107,7 +111,8 @@ impl Node<'_> {
         words.iter().chain(further).map(|word| (*word).to_owned()).collect()
     }
 
-    /// With the portal group: without it a session is not found by some of open-iscsi's commands.
+    /// These words name the portal group: without it some of open-iscsi's commands do not find a
+    /// session.
     fn new_words(&self) -> Vec<String> {
         let group = self.portal.group.map(|group| format!(",{group}")).unwrap_or_default();
         let portal = format!("{}{group}", self.portal());
@@ -123,17 +128,17 @@ impl Node<'_> {
     }
 }
 
-/// Deletes all records of a target; there need be none.
+/// Deletes all records of a target, if there are any.
 pub(super) fn forget_all(target: &str, waiting: &dyn Waiting) -> Result<(), KernelError> {
     found_or_not(&["-m", "node", "-T", target, "-o", "delete"], RECORD_MAX, waiting).map(|_| ())
 }
 
-/// Ends a session, by its number; one that is gone is no error.
+/// Ends a session, by its number. A missing session is not an error.
 pub(super) fn log_out(number: u32, waiting: &dyn Waiting) -> Result<(), KernelError> {
     found_or_not(&["-m", "session", "-r", &number.to_string(), "--logout"], SESSION_MAX, waiting).map(|_| ())
 }
 
-/// Whether there was something.
+/// Runs `iscsiadm`. Returns whether it found the session or record.
 fn found_or_not(words: &[impl AsRef<str>], limit: Duration, waiting: &dyn Waiting) -> Result<bool, KernelError> {
     let ended = run(PROGRAM, words, limit, waiting)?;
     match ended.code {

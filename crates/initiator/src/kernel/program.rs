@@ -9,21 +9,21 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// As much as is read of what a program says: `iscsiadm` writes some lines.
+/// How much of a program's output is read: `iscsiadm` writes some lines.
 const SAID_BYTES_MAX: usize = 16 << 10;
 
 /// How a program ended.
 pub(super) struct Ended {
-    /// None: by a signal.
+    /// `None` if a signal ended it.
     pub(super) code: Option<i32>,
     /// What it printed, on stdout and stderr.
     pub(super) said: String,
 }
 
-/// Runs a program to its end, or ends it when it takes longer than the limit. No secret may be among the words: every user of the host
-/// sees them.
+/// Runs a program to its end, or ends it if it takes longer than the limit. No secret may be among the words, because every user
+/// of the host can see them.
 ///
-/// It has a process group of its own: Ctrl-C reaches this process alone, which then undoes what was done.
+/// The program has a process group of its own: Ctrl-C reaches only this process, which then undoes what was done.
 pub(super) fn run(
     program: &'static str,
     words: &[impl AsRef<str>],
@@ -31,7 +31,8 @@ pub(super) fn run(
     waiting: &dyn Waiting,
 ) -> Result<Ended, KernelError> {
     let fault = |source| KernelError::Program { program, source };
-    // A file and no pipe: a daemon that it leaves behind may keep its end of a pipe open.
+    // The output goes to a file and not to a pipe, because a daemon that the program starts may
+    // keep its end of a pipe open.
     let said = memfd_create("said", MemfdFlags::CLOEXEC).map_err(|errno| fault(errno.into()))?;
     let said = File::from(said);
     let mut command = Command::new(program);
@@ -41,7 +42,7 @@ pub(super) fn run(
     let status: ExitStatus = match until(program, limit, waiting, || child.try_wait().transpose()) {
         Ok(Some(status)) => status.map_err(fault)?,
         late => {
-            // One that has ended meanwhile is as good.
+            // If the program has ended meanwhile, this does nothing.
             let _ = child.kill();
             let _ = child.wait();
             let seconds = limit.as_secs();
@@ -54,7 +55,7 @@ pub(super) fn run(
     Ok(Ended { code: status.code(), said: in_a_line(&String::from_utf8_lossy(&bytes)) })
 }
 
-/// The same of a program that has to end well; what it printed.
+/// As [`run`], for a program that must succeed. Returns what it printed.
 pub(super) fn expect(
     program: &'static str,
     words: &[impl AsRef<str>],
@@ -65,7 +66,7 @@ pub(super) fn expect(
     if ended.code == Some(0) { Ok(ended.said) } else { Err(failed(program, words, ended)) }
 }
 
-/// The error of a program that did not.
+/// The error of a program that did not succeed.
 pub(super) fn failed(program: &'static str, words: &[impl AsRef<str>], ended: Ended) -> KernelError {
     let said = match ended.code {
         _ if !ended.said.is_empty() => ended.said,

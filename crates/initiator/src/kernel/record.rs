@@ -1,4 +1,4 @@
-//! Files of open-iscsi's database: what `iscsiadm` has no word for.
+//! Files of open-iscsi's database, for what `iscsiadm` cannot do.
 
 use super::error::KernelError;
 use std::fs::{self, OpenOptions};
@@ -6,9 +6,10 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// Where the nodes are, by the distribution.
+/// The directories of nodes, which depend on the distribution.
 const ROOTS: [&str; 2] = ["/etc/iscsi/nodes", "/var/lib/iscsi/nodes"];
-/// A comment of records that were made here. It is gone once somebody has changed the record: then it is his.
+/// A comment in the records that Millrace made. It is gone once another program or user has changed the record, which
+/// then belongs to them.
 const MARK: &str = "# made by millrace, and deleted by it";
 
 /// The file of a record.
@@ -16,7 +17,7 @@ pub(super) fn find(target: &str, portal: SocketAddr) -> Option<PathBuf> {
     ROOTS.iter().find_map(|root| find_below(Path::new(root), target, portal))
 }
 
-/// `TARGET/ADDRESS,PORT,GROUP/INTERFACE`; where the group is not known also `TARGET/ADDRESS,PORT`.
+/// Finds `TARGET/ADDRESS,PORT,GROUP/INTERFACE`, or `TARGET/ADDRESS,PORT` if the group is not known.
 fn find_below(root: &Path, target: &str, portal: SocketAddr) -> Option<PathBuf> {
     let name = format!("{},{}", portal.ip(), portal.port());
     let is_of = |path: &PathBuf| {
@@ -28,17 +29,17 @@ fn find_below(root: &Path, target: &str, portal: SocketAddr) -> Option<PathBuf> 
     files.find(|path| path.is_file())
 }
 
-/// Whether a record was made here, and nobody has changed it.
+/// Whether Millrace made a record, and nothing has changed it since.
 pub(super) fn is_marked(file: &Path) -> bool {
     fs::read_to_string(file).is_ok_and(|text| text.lines().any(|line| line == MARK))
 }
 
-/// Marks a record as made here.
+/// Marks a record as made by Millrace.
 pub(super) fn mark(file: &Path) -> Result<(), KernelError> {
     append(file, &format!("{MARK}\n"))
 }
 
-/// Appends lines to a record: of a setting that comes twice the last line counts.
+/// Appends lines to a record. If a setting occurs twice, the last line counts.
 pub(super) fn append(file: &Path, lines: &str) -> Result<(), KernelError> {
     let written = OpenOptions::new().append(true).open(file).and_then(|mut open| open.write_all(lines.as_bytes()));
     written.map_err(|source| KernelError::File { action: "write", path: file.to_owned(), source })

@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 const SESSIONS: &str = "/sys/class/iscsi_session";
 const CONNECTIONS: &str = "/sys/class/iscsi_connection";
 const HOSTS: &str = "/sys/class/scsi_host";
-/// From this number on LUNs have flat addresses, of which the kernel makes a number with this bit (SAM-5 4.7.7.3, `scsilun_to_int`).
+/// LUNs from this number on have flat addresses, for which the kernel's number has this bit (SAM-5 4.7.7.3, `scsilun_to_int`).
 const FLAT: u16 = 256;
 const FLAT_BIT: u32 = 0x4000;
 
 /// A session with a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// The kernel's number of it; none is used again before the next boot.
+    /// The kernel's number of the session. It is not used again before the next boot.
     pub number: u32,
-    /// The portal that it was made with, wherever the target sent it from there.
+    /// The portal with which the session was made, even if the target redirected it.
     pub portal: Option<SocketAddr>,
 }
 
@@ -29,7 +29,7 @@ pub struct Disk {
     pub name: String,
     /// The number of the session.
     pub session: u32,
-    /// The number of the LUN, as the kernel has it.
+    /// The kernel's number of the LUN.
     pub(super) unit: u32,
 }
 
@@ -46,7 +46,7 @@ impl Disk {
         Path::new("/sys/block").join(&self.name)
     }
 
-    /// Whether it takes commands.
+    /// Whether the disk accepts commands.
     #[must_use]
     pub fn is_running(&self) -> bool {
         fs::read_to_string(self.system().join("device/state")).is_ok_and(|state| state.trim() == "running")
@@ -65,7 +65,8 @@ pub fn is_logged_in(number: u32) -> bool {
     fs::read_to_string(file).is_ok_and(|state| state.trim() == "LOGGED_IN")
 }
 
-/// The sessions with a target, whoever made them, in the order in which they were made.
+/// The sessions with a target, in the order in which they were made. Includes those of other
+/// programs.
 #[must_use]
 pub fn sessions_of(target: &str) -> Vec<Session> {
     sessions_below(Path::new(SESSIONS), Path::new(CONNECTIONS), target)
@@ -87,7 +88,7 @@ fn sessions_below(sessions: &Path, connections: &Path, target: &str) -> Vec<Sess
     found
 }
 
-/// The disks of a session that are there.
+/// The existing disks of a session.
 pub(super) fn disks_of(session: u32) -> Vec<Disk> {
     disks_below(Path::new(SESSIONS), session)
 }
@@ -105,12 +106,12 @@ fn disks_below(sessions: &Path, session: u32) -> Vec<Disk> {
     disks
 }
 
-/// Has the kernel look for a LUN over a session.
+/// Makes the kernel search for a LUN over a session.
 pub(super) fn look_for(lun: u16, session: u32) -> Result<(), KernelError> {
     let device = Path::new(SESSIONS).join(format!("session{session}/device"));
     let fault =
         |action: &'static str, path: &PathBuf, source: io::Error| KernelError::File { action, path: path.clone(), source };
-    // In `…/host3/session1`.
+    // The directory is in `…/host3/session1`.
     let place = fs::canonicalize(&device).map_err(|source| fault("find", &device, source))?;
     let scan = Path::new(HOSTS).join(place.parent().map(name_of).unwrap_or_default()).join("scan");
     fs::write(&scan, format!("- - {}", unit_of(lun))).map_err(|source| fault("write", &scan, source))
@@ -143,7 +144,7 @@ mod tests {
             fs::write(connection.join("persistent_address"), format!("{address}\n")).unwrap();
             fs::write(connection.join("persistent_port"), format!("{port}\n")).unwrap();
         }
-        fs::create_dir_all(sessions.join("session4")).unwrap(); // on its way
+        fs::create_dir_all(sessions.join("session4")).unwrap(); // a session that is being made
         let found = sessions_below(&sessions, &connections, "iqn.a");
         let portal = |text: &str| Some(text.parse().unwrap());
         let expected = [

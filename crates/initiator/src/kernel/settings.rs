@@ -5,7 +5,8 @@ use iscsi_proto::chap::{Algorithm, Credential};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Commands that a session keeps for itself beside those of SCSI. Source: `ISCSI_MGMT_CMDS_MAX` in include/scsi/libiscsi.h of Linux.
+/// Commands that a session keeps for itself, in addition to those of SCSI. Source: `ISCSI_MGMT_CMDS_MAX` in
+/// include/scsi/libiscsi.h of Linux.
 const OWN_COMMANDS: u32 = 15;
 /// Fewest and most commands of a session; a power of two. Source: iscsid.conf, `node.session.cmds_max`.
 const COMMANDS: std::ops::RangeInclusive<u32> = 128..=2048;
@@ -15,9 +16,9 @@ const SECRET_BYTES_MAX: usize = 255;
 /// A portal of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Portal {
-    /// Where it listens.
+    /// Its address.
     pub address: SocketAddr,
-    /// The tag of its portal group, where it is known.
+    /// The tag of its portal group, if it is known.
     pub group: Option<u16>,
 }
 
@@ -58,7 +59,7 @@ impl Settings {
         let method = if self.credential.is_some() { "CHAP" } else { "None" };
         let mut values = vec![
             ("node.startup", "manual".to_owned()),
-            // Other LUNs of the target do not become disks: the kernel is told which one to look for.
+            // Other LUNs of the target do not become disks: Millrace names to the kernel the LUN to search for.
             ("node.session.scan", "manual".to_owned()),
             ("node.session.auth.authmethod", method.to_owned()),
             ("node.session.queue_depth", self.depth.to_string()),
@@ -86,7 +87,7 @@ impl Settings {
     }
 }
 
-/// A value as a line holds it, which begins behind spaces and ends before them.
+/// A value for a line of a record, which cannot begin or end with a space.
 fn value<'a>(bytes: &'a [u8], what: &'static str) -> Result<&'a str, KernelError> {
     let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= SECRET_BYTES_MAX && text.trim() == *text);
     text.filter(|text| !text.chars().any(char::is_control)).ok_or(KernelError::Secret { what })

@@ -1,4 +1,4 @@
-//! Sessions with a target: made, ended, and what they carry.
+//! Makes and ends sessions with a target, and lists what uses them.
 
 use super::device::KernelDevice;
 use super::error::KernelError;
@@ -8,10 +8,10 @@ use super::settings::{Portal, Settings};
 use super::waiting::{Nobody, Waiting, until};
 use std::time::Duration;
 
-/// Longest time until a session is seen that iscsiadm has told of.
+/// Longest time until sysfs shows a session that iscsiadm has reported.
 const SEEN_MAX: Duration = Duration::from_secs(10);
 
-/// Refuses a target that somebody else uses: `own` are the numbers of sessions that are not somebody else's.
+/// Refuses a target that another program uses. `own` has the numbers of the caller's sessions.
 ///
 /// # Errors
 /// [`KernelError::OthersSession`].
@@ -20,10 +20,12 @@ pub fn check_unused(target: &str, own: &[u32]) -> Result<(), KernelError> {
     other.map_or(Ok(()), |session| Err(KernelError::OthersSession { target: target.to_owned(), number: session.number }))
 }
 
-/// Makes a record of a node and a session by it, whose number it returns. No LUN comes by itself.
+/// Makes a record of a node and a session with it. Returns the number of the session, which shows
+/// no LUN by itself.
 ///
 /// # Errors
-/// [`KernelError::OthersRecord`], and then nothing was made. Of [`KernelError::Failed`] and the others [`release`] undoes what was done.
+/// [`KernelError::OthersRecord`]: nothing was made. After [`KernelError::Failed`] and the others, [`release`] undoes what was
+/// done.
 pub fn log_in(target: &str, portal: Portal, settings: &Settings, waiting: &dyn Waiting) -> Result<u32, KernelError> {
     let before = sessions_of(target);
     let node = Node { target, portal };
@@ -32,7 +34,7 @@ pub fn log_in(target: &str, portal: Portal, settings: &Settings, waiting: &dyn W
     match node.login(waiting)? {
         Login::Done => until("the session", SEEN_MAX, waiting, seen)?
             .ok_or_else(|| KernelError::NoSession { target: target.to_owned(), portal: node.portal() }),
-        // Somebody was faster.
+        // Another program was faster.
         Login::Exists => {
             let number = before.first().map(|session| session.number).or_else(seen).unwrap_or_default();
             Err(KernelError::OthersSession { target: target.to_owned(), number })
@@ -40,11 +42,11 @@ pub fn log_in(target: &str, portal: Portal, settings: &Settings, waiting: &dyn W
     }
 }
 
-/// Ends a session that [`log_in`] made, and deletes the record that it was made by; either may be gone. Without a number, as when `log_in` did
-/// not come to its end, it is any session over that portal.
+/// Ends a session that [`log_in`] made, and deletes its record. Either may be missing. Without a number, as after a `log_in` that
+/// did not end, this ends every session over that portal.
 ///
 /// # Errors
-/// [`KernelError::Failed`], [`KernelError::Late`]: it is still there.
+/// [`KernelError::Failed`], [`KernelError::Late`]: the session still exists.
 pub fn release(target: &str, portal: Portal, number: Option<u32>) -> Result<(), KernelError> {
     let is_it = |session: &Session| match number {
         Some(number) => session.number == number,
@@ -56,20 +58,21 @@ pub fn release(target: &str, portal: Portal, number: Option<u32>) -> Result<(), 
     Node { target, portal }.forget(&Nobody)
 }
 
-/// What else sessions of a target carry than some LUNs of it.
+/// The devices of these sessions that are not among these LUNs of the target.
 #[must_use]
 pub fn other_devices(numbers: &[u32], luns: &[u16]) -> Vec<KernelDevice> {
     let is_other = |disk: &Disk| !luns.iter().any(|lun| sessions::unit_of(*lun) == disk.unit);
     KernelDevice::of_disks(numbers.iter().flat_map(|number| sessions::disks_of(*number)).filter(is_other).collect())
 }
 
-/// What waits for a path to a target that is nobody else's fails now, and from then on.
+/// Makes I/O that waits for a path to a target fail now, and from then on. No other program uses
+/// the target.
 pub fn fail_without_paths(target: &str) {
     devices_of(target).iter().for_each(KernelDevice::fail_without_path);
 }
 
-/// Ends all sessions with a target that is nobody else's, whatever uses its disks, deletes its records, and removes the multipath devices that stood on
-/// its disks.
+/// Ends all sessions with a target that no other program uses, even if programs use its disks. Deletes its records, and removes
+/// the multipath devices above its disks.
 ///
 /// # Errors
 /// [`KernelError::Failed`], [`KernelError::Late`]: something is left.

@@ -1,31 +1,31 @@
-//! Waiting for what others do.
+//! Waits for what other programs do.
 
 use super::error::KernelError;
 use std::time::{Duration, Instant};
 
-/// The pause between two looks.
+/// The pause between two checks.
 const LOOK: Duration = Duration::from_millis(20);
-/// After this long whoever waits is told for what, and each time it has passed again.
+/// [`Waiting::note`] is called after this time, and each time it has passed again.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// Who waits meanwhile.
+/// The caller of a wait.
 pub trait Waiting {
-    /// Whether the wait is to end before its time, as by Ctrl-C.
+    /// Whether the wait must end early, as by Ctrl-C.
     fn is_over(&self) -> bool {
         false
     }
 
-    /// Takes note of what is waited for; called every few seconds.
+    /// Receives what the caller waits for, every few seconds.
     fn note(&self, _what: &str) {}
 }
 
-/// Nobody: every wait takes its time.
+/// A caller that neither ends a wait early nor notes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Nobody;
 
 impl Waiting for Nobody {}
 
-/// Waits until `ready` gives a value; none when it gave none in time.
+/// Waits until `ready` returns a value. `None` if it returned no value in time.
 pub(super) fn until<T>(
     what: &str,
     limit: Duration,

@@ -1,7 +1,7 @@
 //! Data-In PDUs for data that is already in the reply buffer.
 
-use super::replies::{Mark, Replies, Residual};
-use super::tasks::Task;
+use super::mark::{Mark, Residual};
+use super::tasks::{Table, Task};
 use crate::pdu::{self, BHS_BYTES, DIGEST_BYTES, DataIn, Lun, Ttt};
 use crate::serial::{CmdSn, DataSn};
 
@@ -47,12 +47,12 @@ impl Cut {
 
 /// Writes the headers for the data after the header space at `at`, and moves the data if it takes several PDUs. Returns the number
 /// of PDUs. With `status`, the last PDU carries the status GOOD.
-pub(super) fn lay_out(replies: &Replies, out: &mut Vec<u8>, at: usize, task: &Task, status: Option<Residual>) -> u32 {
-    let header_bytes = replies.header_bytes();
-    let data_digest = replies.digests().data;
+pub(super) fn lay_out(table: &Table, out: &mut Vec<u8>, at: usize, task: &Task, status: Option<Residual>) -> u32 {
+    let digests = table.digests();
+    let (header_bytes, data_digest) = (BHS_BYTES + digests.header_bytes(), digests.data);
     let between = header_bytes + if data_digest { DIGEST_BYTES } else { 0 };
     let total = out.len() - at - header_bytes;
-    let cut = Cut::new(total, replies.table.send_segment_bytes_max(), replies.table.parameters().max_burst_bytes);
+    let cut = Cut::new(total, table.send_segment_bytes_max(), table.parameters().max_burst_bytes);
     let count = cut.count();
     let padding = pdu::padded(total) - total; // only of the last PDU
     out.resize(at + count * between + total + padding, 0);
@@ -78,7 +78,6 @@ pub(super) fn lay_out(replies: &Replies, out: &mut Vec<u8>, at: usize, task: &Ta
         bhs.set_data_bytes(piece.bytes);
         write(out, start, &bhs.0);
     }
-    debug_assert!(header_bytes >= BHS_BYTES);
     count as u32
 }
 

@@ -9,7 +9,8 @@
 use super::Fault;
 use super::event::Command;
 use super::host::{Host, Purpose};
-use super::replies::{Mark, Replies};
+use super::mark::Mark;
+use super::replies::Replies;
 use super::tasks::Task;
 use crate::limits::{
     ABORTED_TAGS_KEPT, DATA_TIMEOUT, DATA_TIMEOUT_PER_MIB, DATA_TIMEOUT_SHORT, OUTSTANDING_R2T_MAX, SOLICITED_BYTES_MAX,

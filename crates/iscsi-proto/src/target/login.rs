@@ -10,7 +10,7 @@ use crate::login::{Answer, LoginStatus, Name, Negotiation, Offer, Parameters, Se
 use crate::pdu::{self, Digests, Isid, LoginRequest, LoginResponse, Opcode, Pdu};
 use crate::text::{self, Pair};
 
-use super::replies::Mark;
+use super::mark::Mark;
 
 /// A login in progress.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Numbers PDUs in the order in which they leave.
 
-use super::replies::Mark;
+use super::mark::Mark;
 use super::tasks::Table;
 use crate::pdu::{self, BHS_BYTES, Bhs, DIGEST_BYTES, Digests, Opcode};
 use crate::serial::StatSn;

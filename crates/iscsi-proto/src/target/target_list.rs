@@ -3,7 +3,8 @@
 
 use super::Fault;
 use super::host::{Ending, Host, Purpose};
-use super::replies::{Mark, Replies};
+use super::mark::Mark;
+use super::replies::Replies;
 use super::session::Session;
 use crate::limits::{TARGETS_TEXT_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::login::{END_FORMER, END_SESSION_KEY, Name, SessionType, segment_bytes};

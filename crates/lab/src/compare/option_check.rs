@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::error::LabError;
-use crate::plan::{Arm, Plan, Tuning};
+use crate::plan::{Arm, Knob, Plan};
 use crate::run::driver::RunOrder;
 use crate::run::setup::driver_options;
 
@@ -16,7 +16,7 @@ pub(super) fn check(program: &Path, plan: &Plan, arm: &Arm) -> Result<(), LabErr
     // With the arguments of any run, because an option that is given twice is refused too.
     let any = RunOrder { users: 1, threads: 1, seconds: 1, warmup_seconds: 0, seed: 0 };
     takes(program, arm, "orders run", &any.words(&driver_options(plan, arm)))?;
-    takes(program, arm, "serve", &Tuning::arguments(&plan.tuning_of(arm).filer))
+    takes(program, arm, "serve", &Knob::arguments(&plan.tuning_of(arm).filer))
 }
 
 fn takes(program: &Path, arm: &Arm, command: &str, options: &[String]) -> Result<(), LabError> {

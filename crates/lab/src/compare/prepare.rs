@@ -9,7 +9,8 @@ use crate::compare::journal::Journal;
 use crate::compare::out_directory::OutDirectory;
 use crate::compare::request::Request;
 use crate::compare::{load_search, option_check};
-use crate::database::engine::{self, Engine};
+use crate::database::engine::Engine;
+use crate::database::engines;
 use crate::database::kind::DatabaseKind;
 use crate::error::LabError;
 use crate::guest;
@@ -204,7 +205,7 @@ fn engine(kind: DatabaseKind, pg_bin: Option<&Path>) -> Result<Rc<dyn Engine>, L
     if kind != DatabaseKind::Postgresql && pg_bin.is_some() {
         return Err(LabError::not_of("use --pg-bin", kind));
     }
-    engine::find(kind, pg_bin)
+    engines::find(kind, pg_bin)
 }
 
 /// The user that the database runs as: the current one; for root, the user that its package creates, else `nobody`.

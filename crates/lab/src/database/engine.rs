@@ -2,15 +2,10 @@
 
 use std::ffi::OsString;
 use std::fmt::Debug;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::rc::Rc;
 use std::time::SystemTime;
 
-use crate::database::kind::DatabaseKind;
-use crate::database::mariadb::MariaDb;
-use crate::database::postgres::Postgres;
 use crate::database::session::Session;
 use crate::error::LabError;
 use crate::plan::Tuning;
@@ -119,26 +114,4 @@ pub(crate) trait Engine: Debug {
         let _ = (name, tuning);
         Ok(())
     }
-}
-
-/// The programs of a database: in `chosen`, else in the usual places.
-///
-/// # Errors
-/// [`LabError::Missing`] with the package, or with the programs that `chosen` lacks.
-pub(crate) fn find(kind: DatabaseKind, chosen: Option<&Path>) -> Result<Rc<dyn Engine>, LabError> {
-    Ok(match kind {
-        DatabaseKind::Postgresql => Rc::new(Postgres::find(chosen)?),
-        DatabaseKind::MariaDb => Rc::new(MariaDb::find()?),
-    })
-}
-
-/// Missing packages by Debian's names; empty if the database's programs are installed, or a directory is given.
-#[must_use]
-pub fn missing_packages(kind: DatabaseKind, chosen: Option<&Path>) -> Vec<&'static str> {
-    if chosen.is_some() || find(kind, None).is_ok() { Vec::new() } else { vec![kind.package()] }
-}
-
-/// Whether an executable file exists.
-pub(super) fn is_program(path: &Path) -> bool {
-    path.metadata().is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
 }

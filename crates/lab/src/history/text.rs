@@ -4,7 +4,8 @@ use results::history::{History, HistoryPoint, HistorySeries, PointBy};
 use results::statistics::MeanInterval;
 
 use crate::diff::short;
-use crate::report::history::{step_words, title};
+use crate::report::history::title;
+use crate::report::history::words::step_words;
 use crate::report::words::{CPU_WITHOUT_FILER, ORDERS};
 
 /// The tables, one for each series.

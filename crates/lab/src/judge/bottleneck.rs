@@ -24,7 +24,7 @@ pub(super) struct Finding {
 pub(super) fn judge(path: &PathResult, database: DatabaseKind) -> Bottleneck {
     let figures = Figures::of(path);
     let finding = find(path, &figures, database);
-    let (score, runner_up) = runner_up::rank(path, &figures, database, &finding.kind);
+    let (score, runner_up) = runner_up::rank(path, &figures, &|moved| find(path, moved, database).kind, &finding.kind);
     let cpu = path.cpu.clone().unwrap_or_default();
     let users = path.runs.first().and_then(|run| run.load.as_ref()).map(|load| load.users).or(path.users).unwrap_or(0);
     let in_flight = path.io.as_ref().map_or(0.0, |io| io.in_flight_mean);

@@ -2,24 +2,22 @@
 
 use results::compare::{BottleneckKind, PathResult, RunnerUp};
 
-use super::bottleneck::find;
 use super::figures::{Figures, Noise};
-use crate::database::kind::DatabaseKind;
 
 /// Number of steps in which a figure is changed towards the result of a repeat: the cause that needs the fewest steps is the closest.
 const STEPS: u32 = 8;
 
-/// Score of the first cause, and the second one.
+/// Score of the first cause, and the second one. `find` names the cause of these figures.
 pub(super) fn rank(
     path: &PathResult,
     figures: &Figures,
-    database: DatabaseKind,
+    find: &dyn Fn(&Figures) -> BottleneckKind,
     first: &BottleneckKind,
 ) -> (Option<f64>, Option<RunnerUp>) {
     let scores = figures.scores();
     let of = |kind: &BottleneckKind| scores.iter().filter(|(other, _)| other == kind).map(|(_, score)| *score).reduce(f64::max);
     let runner_up = |kind: BottleneckKind, close| of(&kind).map(|score| RunnerUp { kind, score, close });
-    if let Some(kind) = closest(path, figures, database, first) {
+    if let Some(kind) = closest(path, figures, find, first) {
         return (of(first), runner_up(kind, true));
     }
     // Other programs on the host, or capacity for more users, are not a second cause for the limit of a run.
@@ -32,7 +30,12 @@ pub(super) fn rank(
 
 /// The name that a repeat may find: one figure is changed, at most by the expected difference between repeats and not more
 /// than needed. Of equally close names, the one with the larger score.
-fn closest(path: &PathResult, figures: &Figures, database: DatabaseKind, first: &BottleneckKind) -> Option<BottleneckKind> {
+fn closest(
+    path: &PathResult,
+    figures: &Figures,
+    find: &dyn Fn(&Figures) -> BottleneckKind,
+    first: &BottleneckKind,
+) -> Option<BottleneckKind> {
     let noise = Noise::of(path);
     let scores = figures.scores();
     let score = |kind: &BottleneckKind| {
@@ -43,7 +46,7 @@ fn closest(path: &PathResult, figures: &Figures, database: DatabaseKind, first: 
         let part = f64::from(step) / f64::from(STEPS);
         let moved = Figures::varied().flat_map(|figure| {
             let far = part * noise.of_figure(figures, &figure);
-            [-far, far].map(|far| find(path, &figures.with(&figure, far), database).kind)
+            [-far, far].map(|far| find(&figures.with(&figure, far)))
         });
         moved.filter(|kind| kind != first).max_by(|a, b| score(a).total_cmp(&score(b)).then(b.as_str().cmp(a.as_str())))
     })
@@ -56,6 +59,7 @@ mod tests {
     use results::compare::{Bottleneck, Cpu, MediumCounts, Run, RunLoad};
 
     use super::*;
+    use crate::database::kind::DatabaseKind;
     use crate::report::words::bottleneck_words;
 
     fn judged(busy: f64, waits: &[(&str, f64)]) -> Bottleneck {

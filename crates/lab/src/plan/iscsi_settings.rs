@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::error::LabError;
-use crate::plan::{Knob, Tuning};
+use crate::plan::Knob;
 
 /// Setting: commands in flight on one path.
 pub(crate) const DEPTH: &str = "depth";
@@ -99,7 +99,7 @@ impl IscsiSettings {
                 _ => drop(further.insert(name.clone(), value.clone())),
             }
         }
-        settings.further = Tuning::arguments(&further);
+        settings.further = Knob::arguments(&further);
         Ok(settings)
     }
 

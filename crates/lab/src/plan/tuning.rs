@@ -7,6 +7,7 @@ use serde::Deserialize;
 use crate::database::kind::DatabaseKind;
 use crate::error::LabError;
 use crate::plan::iscsi_settings::DEPTH;
+use crate::plan::knob::Knob;
 use crate::plan::{FcSettings, IscsiSettings, KernelNfs, KernelSettings};
 
 /// Settings of one tuning, for every layer that the laboratory controls. Values have the form of the layer's own
@@ -38,28 +39,6 @@ pub struct Tuning {
     /// Options of `millrace orders run` without their dashes; `true` is an option without a value.
     #[serde(default)]
     pub orders: BTreeMap<String, Knob>,
-}
-
-/// A value in its TOML type.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
-pub enum Knob {
-    /// On or off.
-    Switch(bool),
-    /// A whole number.
-    Number(i64),
-    /// Anything else.
-    Text(String),
-}
-
-impl std::fmt::Display for Knob {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Switch(on) => formatter.write_str(if *on { "on" } else { "off" }),
-            Self::Number(number) => write!(formatter, "{number}"),
-            Self::Text(text) => formatter.write_str(text),
-        }
-    }
 }
 
 /// The tuning of every configuration without another one: nothing is changed.
@@ -100,22 +79,6 @@ impl Tuning {
         let knfs = BTreeMap::from([("nconnect".to_owned(), Knob::Number(8))]);
         let tuned = Self { database, iscsi, knfs, ..Self::default() };
         BTreeMap::from([(UNTUNED.to_owned(), Self::default()), (TUNED.to_owned(), tuned)])
-    }
-
-    /// Options as on a command line: `--name value`, or `--name` alone for a switch.
-    #[must_use]
-    pub fn arguments(knobs: &BTreeMap<String, Knob>) -> Vec<String> {
-        let mut words = Vec::new();
-        for (name, value) in knobs {
-            if *value == Knob::Switch(false) {
-                continue;
-            }
-            words.push(format!("--{name}"));
-            if *value != Knob::Switch(true) {
-                words.push(value.to_string());
-            }
-        }
-        words
     }
 
     /// Every knob as `layer.name` with its value.
@@ -226,7 +189,7 @@ mod tests {
     #[test]
     fn switches_become_bare_options() {
         let tuning: Tuning = toml::from_str("[filer]\ndurable = true\nquiet = false\nthreads = 3").unwrap();
-        assert_eq!(Tuning::arguments(&tuning.filer), ["--durable", "--threads", "3"]);
+        assert_eq!(Knob::arguments(&tuning.filer), ["--durable", "--threads", "3"]);
     }
 
     #[test]

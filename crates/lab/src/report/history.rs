@@ -1,14 +1,15 @@
 //! The page of a history: for each series a section with three charts and their table, in the style of the report.
 
 mod chart;
+pub(crate) mod words;
 
 use results::history::{History, HistoryFigure, HistoryPoint, HistorySeries, HistoryStep, PointBy};
-use results::statistics::MeanInterval;
 
+use self::words::{interval_words, point_name};
 use super::page::{begin, contents};
 use super::section::{Section, Table, term};
 use super::svg::both;
-use super::words::{CPU_WITHOUT_FILER, ORDERS, escape, figure, signed};
+use super::words::{CPU_WITHOUT_FILER, ORDERS, escape, figure};
 use chart::{Followed, draw};
 
 /// How to read a section, after the explanation of a mark.
@@ -72,7 +73,7 @@ fn header(history: &History) -> String {
 /// The newest step of a series in words.
 fn last_step(series: &HistorySeries) -> Option<String> {
     let point = series.points.iter().rev().find(|point| !point.steps.is_empty())?;
-    let words: Vec<String> = point.steps.iter().map(step_words).collect();
+    let words: Vec<String> = point.steps.iter().map(words::step_words).collect();
     Some(format!("{}: {} at {} of {}", series.arm, words.join(", "), point_name(point), point.span_utc.0))
 }
 
@@ -131,7 +132,7 @@ fn minute(point: &HistoryPoint) -> String {
 fn remarks(point: &HistoryPoint) -> String {
     let step = |step: &HistoryStep| {
         let (class, mark) = if step.better { ("good", "✓") } else { ("bad", "✗") };
-        format!("<span class=\"{class}\">{mark} {}</span>", escape(&step_words(step)))
+        format!("<span class=\"{class}\">{mark} {}</span>", escape(&words::step_words(step)))
     };
     let mut all: Vec<String> = point.steps.iter().map(step).collect();
     all.extend(point.changed.iter().map(|change| escape(change)));
@@ -172,22 +173,6 @@ pub(crate) fn title(series: &HistorySeries) -> String {
     let others: Vec<&str> = series.differs.iter().filter_map(|line| Some(line.split_once(':')?.0)).collect();
     let others = if others.is_empty() { String::new() } else { format!(" (other {})", others.join(", ")) };
     format!("{}: {}{others}", series.arm, facts.join(", "))
-}
-
-/// Formats `orders/min −9.8 %: worse`.
-pub(crate) fn step_words(step: &HistoryStep) -> String {
-    let name = if step.figure == HistoryFigure::Cpu { "CPU" } else { "orders/min" };
-    format!("{name} {} %: {}", signed(step.difference.percent), if step.better { "better" } else { "worse" })
-}
-
-/// The displayed commit, or else the version.
-fn point_name(point: &HistoryPoint) -> String {
-    let short = |commit: &String| commit.chars().take(12).collect();
-    point.commit.as_ref().map_or_else(|| format!("version {}", point.version), short)
-}
-
-fn interval_words(interval: &MeanInterval) -> String {
-    figure(interval.mean) + &interval.ci95.map_or_else(String::new, |half| format!(" ± {}", figure(half)))
 }
 
 fn ends(values: &[f64]) -> (f64, f64) {

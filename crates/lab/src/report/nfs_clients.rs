@@ -2,7 +2,7 @@
 
 use results::compare::{Comparison, PathResult, PathStatus};
 
-use crate::report::view;
+use crate::report::words;
 
 /// Orders of Direct NFS over those of kernel NFS: 60,924 and 48,210 OETs. Source: TR-3700 section 3.2, figure 9, and 3.3.
 const REPORTED: &str = "1.264";
@@ -41,8 +41,8 @@ fn line(direct: &PathResult, kernel: &PathResult) -> Option<String> {
     Some(format!(
         "{} does {ratio:.2} times the orders of {} ({REPORTED} in TR-3700, figure 9); for an order {} RPCs, {} KB on the wire, {} context \
          switches of the whole host; {}; processors {:.0} % busy against {:.0} %{limit}",
-        view::name(direct),
-        view::name(kernel),
+        words::name(direct),
+        words::name(kernel),
         both(calls_per_order, 1),
         both(|path| path.wire_bytes_per_order.map(|bytes| bytes / 1e3), 0),
         both(|path| path.context_switches_per_order.get("host").copied(), 0),

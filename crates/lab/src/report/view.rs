@@ -7,6 +7,7 @@ use results::compare::{CachingClass, Comparison, PathResult, PathStatus};
 use crate::paths;
 use crate::paths::storage_path::PathRef;
 use crate::report::nfs_clients;
+pub(crate) use crate::report::words::name;
 
 /// Number of colours; a seventh path uses the first one again.
 const HUES: usize = 6;
@@ -150,11 +151,6 @@ fn read_source_note(comparison: &Comparison) -> Option<String> {
             filer.join(", ")
         )
     })
-}
-
-/// Name of a configuration; records of older versions contain only the path's name.
-pub(crate) fn name(result: &PathResult) -> &str {
-    if result.arm.is_empty() { &result.name } else { &result.arm }
 }
 
 fn medium(result: &PathResult) -> &str {

@@ -1,6 +1,6 @@
 //! Text for the page: escaping, and readable numbers.
 
-use results::compare::{Bottleneck, BottleneckKind};
+use results::compare::{Bottleneck, BottleneckKind, PathResult};
 use results::judgement::Prediction;
 
 pub(crate) use crate::summary::{grouped, interval_words};
@@ -14,6 +14,11 @@ pub(crate) const CPU: &str = "CPU s/1,000 orders";
 pub(crate) const CPU_WITHOUT_FILER: &str = "CPU s/1,000 orders without filer";
 /// The same as a heading beside [`CPU`].
 pub(crate) const WITHOUT_FILER: &str = "without filer";
+
+/// Name of a configuration; records of older versions contain only the path's name.
+pub(crate) fn name(result: &PathResult) -> &str {
+    if result.arm.is_empty() { &result.name } else { &result.arm }
+}
 
 /// Suffix of a predicted point whose measured figure must not be used: that it is not counted, and why.
 pub(super) fn not_counted(point: &Prediction) -> String {

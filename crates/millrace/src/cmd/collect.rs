@@ -47,8 +47,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     write_capture(&out, &options).map_err(|error| {
         let hint = match error.kind() {
             std::io::ErrorKind::AlreadyExists => "nothing is overwritten: choose another name with --out",
-            std::io::ErrorKind::NotFound => "make its parent directory first",
-            _ => "",
+            _ => "name a new file or directory in a directory that exists and that this user may write: --out /tmp/HOST.tar.gz",
         };
         hinted(anyhow::Error::new(error).context(format!("write {}", out.display())), hint)
     })?;

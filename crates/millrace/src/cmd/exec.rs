@@ -20,7 +20,6 @@ use std::process::{Command, ExitCode, Stdio};
 use self::first_answer::{Wait, mount_once};
 use self::installed::{find_in_versions, not_run};
 use self::local_medium::LocalMedium;
-use self::print::Format;
 use self::program::{CLibrary, is_static, locate};
 use super::apart::report_apart;
 use super::runtime;
@@ -45,6 +44,20 @@ const KEEPER: &str = "MILLRACE_KEEPER";
 const UNREACHED: &str = "MILLRACE_UNREACHED";
 /// The runtime directory that the mounts' processes share.
 const RUNTIME: &str = "MILLRACE_RUNTIME_ID";
+
+/// The form in which `--print` writes what would run.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// Variables for a shell: eval "$(millrace exec … --print env)"
+    Env,
+    /// A drop-in for a service
+    Systemd,
+    /// A compose file
+    Compose,
+    /// A Kubernetes pod
+    #[value(name = "k8s")]
+    Kubernetes,
+}
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP, override_usage = "millrace exec --mount /PATH=URL [OPTIONS] -- CMD [ARGUMENT]...")]

@@ -2,7 +2,6 @@
 //! (`make dist`), so no page can say what the program does not.
 
 use anyhow::Context;
-use clap::CommandFactory;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -21,14 +20,14 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(folder) = &args.man {
         make(folder)?;
-        clap_mangen::generate_to(crate::Millrace::command(), folder)
+        clap_mangen::generate_to(crate::help::command(), folder)
             .and_then(|()| improve(folder))
             .with_context(|| format!("write man pages into {}", folder.display()))?;
     }
     if let Some(folder) = &args.completions {
         make(folder)?;
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-            clap_complete::generate_to(shell, &mut crate::Millrace::command(), "millrace", folder)
+            clap_complete::generate_to(shell, &mut crate::help::command(), "millrace", folder)
                 .with_context(|| format!("write the completions of {shell} into {}", folder.display()))?;
         }
     }
@@ -84,7 +83,7 @@ mod tests {
             ["millrace.bash", "_millrace", "millrace.fish"].map(|name| std::fs::read_to_string(completions.join(name)).unwrap());
         assert!(words[0].contains("compgen -W \"cached write-around direct dropbehind\""), "values of --cache");
         let mut count = 0;
-        for command in crate::Millrace::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+        for command in crate::help::command().get_subcommands().filter(|command| !command.is_hide_set()) {
             let name = command.get_name();
             let page = std::fs::read_to_string(man.join(format!("millrace-{name}.1"))).unwrap();
             assert!(page.contains(".TH") && page.contains(name), "{page}");

@@ -6,7 +6,7 @@ mod options;
 
 use crate::cmd::exec::group;
 use crate::cmd::runtime;
-use crate::error_printing::print_error;
+use crate::error_printing::{hinted, print_error};
 use anyhow::{Context as _, anyhow};
 use dnfs::NfsUrl;
 use fuse_mount::mounting::{self, MountHow};
@@ -19,10 +19,11 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// After this time a line names what the command waits for.
+/// After this time a line names what the command waits for, and again after each [`REPEAT`].
 const QUIET: Duration = Duration::from_secs(2);
+const REPEAT: Duration = Duration::from_secs(10);
 /// The line that the background process prints when the mount is ready.
 const READY: &str = "ready";
 
@@ -151,7 +152,10 @@ fn mount(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// The directory without links, also if a dead mount is there.
 pub(super) fn resolved(directory: &Path) -> anyhow::Result<PathBuf> {
-    fuse_mount::resolved(directory).with_context(|| format!("find the directory {}", directory.display()))
+    fuse_mount::resolved(directory).map_err(|error| {
+        let hint = "the directory above it must exist and be open to this user: check the path";
+        hinted(anyhow!(error).context(format!("find the directory {}", directory.display())), hint)
+    })
 }
 
 /// Serves the mount in this process.
@@ -230,10 +234,18 @@ fn wait_until_ready(stdout: ChildStdout, url: &str) -> bool {
         let _ = BufReader::new(stdout).read_line(&mut line);
         let _ = sender.send(line);
     });
+    let (begin, mut pause) = (Instant::now(), QUIET);
     loop {
-        match receiver.recv_timeout(QUIET) {
+        match receiver.recv_timeout(pause) {
             Ok(line) => return line.trim() == READY,
-            Err(RecvTimeoutError::Timeout) => eprintln!("waiting for {url}"),
+            Err(RecvTimeoutError::Timeout) => {
+                pause = REPEAT;
+                eprintln!(
+                    "millrace: waiting for {}: not mounted after {} s; check that the server runs; Ctrl-C ends the wait",
+                    dnfs::url::without_user(url),
+                    begin.elapsed().as_secs()
+                );
+            }
             Err(RecvTimeoutError::Disconnected) => return false,
         }
     }

@@ -91,30 +91,33 @@ Examples:
   millrace volume fault add slow-flush,delay_ms=50,rate=0.1,seed=7
   millrace volume fault add eio,on=flush,after=100,times=1
   millrace volume fault list
+  millrace volume fault clear
   millrace volume power-cut-copy vol /tmp/after-the-cut
   MILLRACE_ADMIN=/run/filer.sock millrace volume shutdown
 
-Exit codes: 0 done; 1 the filer refused, and nothing has changed; 2 no filer answers, several run
-and --admin does not choose one, or an argument is wrong.";
+Exit codes: 0 done; 1 the filer refused, and its settings are as before; 2 no filer answers, several
+run and --admin does not choose one, or an argument is wrong.";
 
 impl Operation {
     /// The phrase for its errors, and the request to the filer.
-    fn request(&self) -> anyhow::Result<(&'static str, Value)> {
+    fn request(&self) -> anyhow::Result<(String, Value)> {
         Ok(match self {
             Self::Manage(order) => order.request()?,
-            Self::Stats => ("read the counters of the filer", json!({"op": "stats"})),
-            Self::Reload => ("have the filer read its file again", json!({"op": "reload"})),
-            Self::PowerCut => ("cut the power of the filer", json!({"op": "power-cut"})),
-            Self::Shutdown => ("stop the filer", json!({"op": "shutdown"})),
+            Self::Stats => ("read the counters of the filer".into(), json!({"op": "stats"})),
+            Self::Reload => ("have the filer read its file again".into(), json!({"op": "reload"})),
+            Self::PowerCut => ("cut the power of the filer".into(), json!({"op": "power-cut"})),
+            Self::Shutdown => ("stop the filer".into(), json!({"op": "shutdown"})),
             Self::PowerCutCopy { volume, dir } => {
                 let to = std::path::absolute(dir).with_context(|| format!("find {}", dir.display()))?;
-                ("copy the volume as a power cut would leave it", json!({"op": "power-cut-copy", "volume": volume, "to": to}))
+                let phrase = format!("copy volume {volume} to {} as a power cut would leave it", dir.display());
+                (phrase, json!({"op": "power-cut-copy", "volume": volume, "to": to}))
             }
             Self::Fault { order, volume } => {
                 let (phrase, op, key, value) = match order {
-                    FaultOrder::Add { fault } => ("set the fault", "fault-add", "fault", json!(parse(fault)?)),
-                    FaultOrder::List => ("list the faults", "fault-list", "id", Value::Null),
-                    FaultOrder::Clear { id } => ("clear faults", "fault-clear", "id", json!(id)),
+                    FaultOrder::Add { fault } => (format!("set the fault {fault}"), "fault-add", "fault", json!(parse(fault)?)),
+                    FaultOrder::List => ("list the faults".into(), "fault-list", "id", Value::Null),
+                    FaultOrder::Clear { id: None } => ("clear all faults".into(), "fault-clear", "id", Value::Null),
+                    FaultOrder::Clear { id: Some(id) } => (format!("clear fault {id}"), "fault-clear", "id", json!(id)),
                 };
                 (phrase, json!({"op": op, "volume": volume, key: value}))
             }
@@ -151,7 +154,7 @@ impl Operation {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (phrase, request) = args.operation.request()?;
-    let Some(reply) = order(args.admin, args.json, phrase, &request)? else { return Ok(ExitCode::from(1)) };
+    let Some(reply) = order(args.admin, args.json, &phrase, &request)? else { return Ok(ExitCode::from(1)) };
     if !args.json {
         args.operation.print(reply)?;
     }

@@ -1,5 +1,6 @@
-//! The page of an audit in a real browser: no error on the console, nothing fetched, nothing wider than the screen, in light and
-//! dark, on a phone and a wide screen. Pictures are left in `target/tmp` to be looked at.
+//! The page of an audit in a real browser: it prints no error on the console, fetches nothing and
+//! fits the screen, in light and dark, on a phone and a wide screen. The test leaves pictures in
+//! `target/tmp`.
 
 #[path = "../../../tune/src/report/sample.rs"]
 mod sample;
@@ -15,7 +16,7 @@ use tune::report::{Look, html};
 /// Screens: a phone and a large display.
 const SCREENS: [(u32, u32); 2] = [(400, 800), (1600, 1000)];
 
-/// Faults of the layout, as lines of text.
+/// A script that returns the faults of the layout as lines of text.
 const FAULTS: &str = r##"(() => {
   const faults = [];
   const root = document.documentElement;
@@ -34,7 +35,7 @@ const FAULTS: &str = r##"(() => {
   return faults;
 })()"##;
 
-/// The sample with names as long as they come.
+/// The sample with a finding that has very long names.
 fn long_names() -> Audit {
     let mut audit = sample::audit();
     let long = "a".repeat(240);

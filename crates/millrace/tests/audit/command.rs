@@ -1,5 +1,5 @@
-//! `millrace audit` from end to end: a small capture, rules of its own, every form, waivers, baseline, difference, exit codes,
-//! and wrong input of every kind.
+//! `millrace audit` end to end: a small capture, the test's own rules, every output format,
+//! waivers, baseline, difference, exit codes, and wrong input of every kind.
 
 use std::path::PathBuf;
 use std::process::Output;
@@ -8,7 +8,7 @@ use crate::support::{Scratch, millrace, text};
 use results::audit::{Audit, Verdict};
 use serde_json::Value;
 
-/// Rules of each severity and of each outcome on the capture below.
+/// Rules of each severity and each outcome for the capture below.
 const RULES: &str = r#"
 schema = 1
 layer = "os-kernel"
@@ -136,7 +136,8 @@ fn code(output: &Output) -> i32 {
     output.status.code().unwrap_or_else(|| panic!("killed: {}", text(output)))
 }
 
-/// Refused: code 2, one line that names the cause, nothing on stdout, no panic; gives what was said.
+/// Asserts a refusal: exit code 2, nothing on stdout and no panic. Returns the output, in which the
+/// caller looks for the cause.
 fn refused(output: &Output) -> String {
     let said = text(output);
     assert_eq!(code(output), 2, "{said}");
@@ -366,7 +367,7 @@ fn captures_that_cannot_be_used_are_refused() {
     assert!(said("empty").contains("empty"));
     place.write("noise", "\u{0}\u{1}\u{2} no archive of any kind");
     assert!(said("noise").contains("noise"));
-    // Something is in it, but nothing that a rule asks for.
+    // The capture has a file, but nothing that a rule asks for.
     place.write("foreign/MANIFEST", "millrace-capture 1\nhost x\nsystem Plan9\n");
     said("foreign");
 }

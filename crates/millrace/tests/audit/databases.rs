@@ -1,4 +1,5 @@
-//! `millrace audit --db`: the settings of a live PostgreSQL and MariaDB reach the rules; nothing of the server is changed.
+//! `millrace audit --db`: the settings of a live PostgreSQL and MariaDB reach the rules, and
+//! nothing on the server is changed.
 
 use crate::support::mariadb::MariaDb;
 use crate::support::postgres::Cluster;
@@ -34,7 +35,8 @@ fires = [{ facts = { "mysql.innodb_buffer_pool_size" = 2 } }]
 silent = [{ facts = { "mysql.innodb_buffer_pool_size" = 1 } }]
 "#;
 
-/// What one of the rules above found of the server that was asked: a host may have files of others.
+/// Findings of one of the rules above about the server at `dsn`. The host may also have files of
+/// other servers.
 fn findings(scratch: &Scratch, dsn: &str, rule: &str) -> Vec<Finding> {
     let rules = scratch.folder("rules/test");
     std::fs::write(rules.join("db.toml"), RULES).unwrap();
@@ -56,7 +58,7 @@ fn settings_of_postgres_are_facts_shown_with_their_units() {
         skip("PostgreSQL is not installed");
         return;
     };
-    // As the server says it, in pages of 8 KiB.
+    // The server reports the size in pages of 8 KiB.
     let pages: u64 = cluster.sql("SELECT setting FROM pg_settings WHERE name = 'shared_buffers'").trim().parse().unwrap();
     let found = findings(&scratch, &cluster.dsn(), "test-shared-buffers");
     assert_eq!(found.len(), 1, "{found:?}");
@@ -121,7 +123,7 @@ fn a_setting_of_another_database_or_role_is_found_and_named() {
     for statement in ["CREATE DATABASE other", "CREATE ROLE clerk", "ALTER DATABASE other SET synchronous_commit = 0"] {
         cluster.sql(statement);
     }
-    // The catalogue keeps what a statement says, in whichever form.
+    // The catalogue keeps a value in the form that the statement has.
     cluster.sql("ALTER ROLE clerk IN DATABASE other SET zero_damaged_pages = 1");
     cluster.sql("ALTER ROLE clerk SET ignore_checksum_failure = f");
     let found = audit();

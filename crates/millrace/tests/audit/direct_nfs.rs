@@ -51,7 +51,7 @@ impl Drop for Database {
     }
 }
 
-/// Rules about this mount with their verdicts, without the begin that all have.
+/// Rules about this mount with their verdicts. The common prefix of the rules' names is removed.
 fn verdicts(audit: &Audit) -> Vec<(&str, Verdict)> {
     let of_mount = audit.findings.iter().filter(|finding| finding.subject.as_deref() == Some("direct_nfs_mount /db"));
     let mut found: Vec<(&str, Verdict)> =
@@ -66,7 +66,7 @@ fn a_database_on_direct_nfs_is_judged_by_the_options_and_the_state_of_its_mount(
     let filer = Filer::start(&scratch, &[]);
     let database = Database::start(&scratch, &format!("/db={}&soft&gone=error&retain=0&slots=4", filer.url));
     let (passed, finding) = (Verdict::Passed, Verdict::Finding);
-    // The filer is on this host, so no rule speaks of encryption.
+    // The filer is on this host, so no rule about encryption applies.
     let wanted = [
         ("close-sends-no-commit", finding),
         ("hard", finding),
@@ -86,7 +86,7 @@ fn a_database_on_direct_nfs_is_judged_by_the_options_and_the_state_of_its_mount(
     assert_eq!(verdicts(&database.audit(&["--facts", capture])), wanted);
 }
 
-/// Asks for the file system of the data.
+/// A rule that tests the file system of the data.
 const FILE_SYSTEM: &str = r#"schema = 1
 layer = "db"
 [[rule]]
@@ -104,7 +104,8 @@ facts = { "postgres.version" = 150000, "postgres.data_fstype" = "ext4" }
 facts = { "postgres.version" = 150000, "postgres.data_fstype" = "nfs" }
 "#;
 
-/// PostgreSQL with its data on a Direct NFS mount and its configuration on local disk, as Debian has it; stopped when dropped.
+/// PostgreSQL with its data on a Direct NFS mount and its configuration on local disk, as on
+/// Debian. Dropping it stops the server.
 struct Server {
     scratch: Scratch,
     filer: Filer,
@@ -137,7 +138,7 @@ impl Server {
         self.scratch.path().join(name).display().to_string()
     }
 
-    /// A program of the database on the mount.
+    /// A command that runs a program of PostgreSQL with the mount.
     fn inside(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = as_database_user(env!("CARGO_BIN_EXE_millrace"));
         command
@@ -148,7 +149,7 @@ impl Server {
         command
     }
 
-    /// An audit by the database's user, who has its mounts in this runtime directory, of the server that answers.
+    /// An audit of the running server by the database's user, with its mounts in this runtime directory.
     fn audit(&self, runtime: &str) -> Audit {
         let dsn = format!("host={} user=postgres dbname=postgres", self.path("sockets"));
         self.audit_with(runtime, &["--db", &dsn])
@@ -165,7 +166,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.inside("pg_ctl", &["stop", "-m", "immediate", "-w", "-s", "-D", "/db/pg"]).status();
-        // It has files open in the runtime directory, which is removed next.
+        // The keeper has files open in the runtime directory, which is removed next.
         crate::support::keepers::end(self.filer.port);
     }
 }

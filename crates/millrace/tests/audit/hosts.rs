@@ -1,7 +1,8 @@
-//! The audit is quiet on a stock Debian with a sensibly set server, and finds planted faults, exactly those.
+//! The audit has few findings on a stock Debian with a sensibly configured server, and it finds
+//! exactly the planted faults.
 //!
-//! The servers are real ones. Of hosts there is the one that the test runs on, and two of `tests/hosts`: what a stock Debian
-//! 12 and 13 shows, written down from the defaults of their packages and kernels.
+//! The servers are real. The hosts are the one that the test runs on and two of `tests/hosts`: they
+//! have what a stock Debian 12 and 13 show, taken from the defaults of their packages and kernels.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -15,9 +16,10 @@ const MIB: u64 = 1 << 20;
 /// Memory of the hosts in `tests/hosts`.
 const STOCK_MEMORY: u64 = 8_129_888 << 10;
 
-/// What a quiet host may show, those for information included. docs/audit.md (A quiet host) says why each of them is right.
+/// Rules that may have findings on a well configured host, including those for information.
+/// docs/audit.md (A quiet host) says why each is right.
 const QUIET: [&str; 4] = [
-    // One or the other, by the size of the buffers.
+    // One of these two, depending on the size of the buffers.
     "cross-huge-pages-hold-shared-memory",
     "linux-huge-pages-for-shared-buffers",
     "linux-overcommit-strict-for-postgres",
@@ -25,14 +27,14 @@ const QUIET: [&str; 4] = [
 ];
 const QUIET_MAX: usize = 3;
 
-/// A finding as this test tells it: the rule, and which of the subjects it is of.
+/// A finding in this test: the rule and the kind of its subject.
 type Found = (String, &'static str);
 
 fn hosts(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts").join(name)
 }
 
-/// A server as its administrator would set it on a host with this memory.
+/// A server as its administrator would configure it on a host with this memory.
 fn well_set(folder: &Path, memory: u64) -> Option<Cluster> {
     let (quarter, cache) = (memory / 4 / MIB, memory / 2 / MIB);
     let options = format!(
@@ -63,7 +65,7 @@ fn audit(host: Option<&Path>, dsns: &[String]) -> Audit {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output)))
 }
 
-/// Which of the subjects a finding is of: a server that was asked, another one, or the host with what belongs to it.
+/// The kind of a finding's subject: a server that was asked, another server, or the host and its parts.
 fn subject(finding: &Finding) -> &'static str {
     match finding.server.as_deref() {
         None => "host",
@@ -78,7 +80,8 @@ fn of(audit: &Audit, verdict: Verdict) -> Vec<Found> {
     audit.findings.iter().filter(|finding| finding.verdict == verdict).map(named).collect()
 }
 
-/// At most three findings are there, those for information included, and each is one that the page defends.
+/// Asserts that there are at most three findings, including those for information, and that
+/// docs/audit.md explains each.
 fn assert_quiet(found: &[Found]) {
     assert!(found.len() <= QUIET_MAX, "{found:?}");
     assert!(found.iter().all(|(rule, _)| QUIET.contains(&rule.as_str())), "{found:?}");
@@ -108,12 +111,14 @@ fn a_well_set_server_on_this_host_is_quiet() {
     let scratch = Scratch::new("audit-quiet-here");
     let Some(cluster) = well_set(scratch.path(), memory_here()) else { return skip("PostgreSQL is not installed") };
     let mut found = of(&audit(None, &[cluster.dsn()]), Verdict::Finding);
-    // The host itself, and clusters that the test did not start, are as their administrator left them.
+    // The test does not judge the host itself and clusters that it did not start: their
+    // administrator configured them.
     found.retain(|(_, subject)| *subject == "PostgreSQL");
     assert_quiet(&found);
 }
 
-/// The host of Debian 12 with three faults: of its memory, of its huge pages, and of the file system below the databases.
+/// The host of Debian 12 with three faults: in its memory, in its huge pages, and in the file
+/// system of the databases.
 fn with_faults(folder: &Path) -> PathBuf {
     copy(&hosts("debian-12"), folder);
     for (file, was, is) in [
@@ -174,7 +179,8 @@ fn ten_faults_in_three_subjects_are_found_and_nothing_else() {
         ("linux-write-barriers", "host"),
     ]
     .map(|(rule, subject)| (rule.to_owned(), subject));
-    // What the same host shows without any fault: both belong to a stock Debian, and neither to the ten.
+    // The same host has these findings without any fault. Both belong to a stock Debian, not to the
+    // ten faults.
     let allowed = ["linux-overcommit-strict-for-postgres", "linux-swappiness"].map(|rule| (rule.to_owned(), "host"));
     let mut expected: Vec<Found> = planted.into_iter().chain(allowed).collect();
     found.sort();
@@ -199,7 +205,7 @@ fn rules_of_a_database_that_was_not_asked_are_not_unknown() {
     let Some(cluster) = well_set(scratch.path(), STOCK_MEMORY) else { return skip("PostgreSQL is not installed") };
     let host = scratch.folder("host");
     copy(&hosts("debian-12"), &host);
-    // As Debian installs it: nothing of what rules ask for is set.
+    // As Debian installs it: it has no setting that a rule asks for.
     let files = host.join("files/etc/mysql/mariadb.conf.d");
     std::fs::create_dir_all(&files).unwrap();
     std::fs::write(files.join("50-server.cnf"), "[mysqld]\npid-file = /run/mysqld/mysqld.pid\nbind-address = 127.0.0.1\n")

@@ -1,4 +1,5 @@
-//! No secret leaves the program: planted secrets are in no capture, no form of an audit, no plan of changes, and no error message.
+//! No secret leaves the program: no capture, output format of an audit, plan of changes or error
+//! message contains a planted secret.
 
 use std::fs;
 use std::path::Path;
@@ -34,7 +35,7 @@ fn no_form_of_an_audit_of_a_tree_with_secrets_shows_one() {
     }
 }
 
-/// The files of the corpus lie over those of this host, in a mount namespace of its own.
+/// In a mount namespace of its own, the planted files cover those of this host.
 #[test]
 fn a_collection_and_an_audit_of_the_host_itself_show_no_secret() {
     if !may_make_namespaces() {
@@ -81,7 +82,7 @@ fn no_error_message_shows_a_secret_of_a_connection_string() {
         none_in(&format!("{} {secret}", command.join(" ")), &text(&output));
     };
     for dsn in secrets.iter().flat_map(|secret| strings(secret)) {
-        // The second one has no such argument, and names it.
+        // `orders check` does not accept the string as an argument, and its message quotes it.
         shows_none(&["audit", "--db"], &dsn);
         shows_none(&["orders", "check"], &dsn);
     }

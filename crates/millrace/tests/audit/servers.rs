@@ -1,4 +1,5 @@
-//! Each database server is judged by itself, and a server that was asked decides over files that lie on its host.
+//! The audit judges each database server by itself, and the settings of a server that it asked
+//! outweigh the files on the host.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
@@ -12,7 +13,7 @@ use results::audit::{Audit, Finding, Severity, Verdict};
 
 const FSYNC: &str = "postgres-fsync-on";
 
-/// Two clusters that write as their files tell them; none when PostgreSQL is not installed.
+/// Two clusters with the settings of their files. `None`, with a message, if PostgreSQL is not installed.
 fn two_clusters(scratch: &Scratch) -> Option<[Cluster; 2]> {
     let start = |name: &str| Cluster::start_with(&scratch.folder(name), "");
     let both = start("first").zip(start("second")).map(|(first, second)| [first, second]);
@@ -22,7 +23,7 @@ fn two_clusters(scratch: &Scratch) -> Option<[Cluster; 2]> {
     both
 }
 
-/// Makes a statement's setting effective.
+/// Executes a statement that sets fsync, and waits until the setting is effective.
 fn set_fsync(cluster: &Cluster, statement: &str, to: &str) {
     cluster.sql(statement);
     reload(cluster, to);
@@ -75,7 +76,7 @@ fn fsync_off_on_one_of_two_servers_is_a_finding_of_that_one_in_each_order_and_fo
             assert!(text(&output).contains(&name(&second)), "{form}: {}", text(&output));
         }
     }
-    // The server says in which file and line it stands.
+    // The server reports the file and line of the setting.
     let sarif = text(&run(&["audit", "--rule", FSYNC, "--format", "sarif"], &[&other]));
     assert!(sarif.contains("second/data/postgresql.auto.conf\""), "{sarif}");
     let told = text(&run(&["audit", "--rule", FSYNC, "-v"], &[&other]));
@@ -114,7 +115,7 @@ fn waivers_baselines_and_differences_tell_servers_apart() {
     assert!(text(&differ).contains("1 new, 0 gone") && text(&differ).contains(&name(&second)), "{}", text(&differ));
 }
 
-/// A tree with the files of one cluster, which runs without fsync as they say.
+/// A tree with the files of one cluster whose configuration turns fsync off.
 fn tree(root: &Path) {
     let etc = root.join("etc/postgresql/15/main");
     std::fs::create_dir_all(&etc).unwrap();
@@ -173,7 +174,7 @@ fn each_server_has_its_change_in_its_own_file_and_the_finding_clears() {
     assert_eq!(servers(&audit, Verdict::Finding), [""; 0], "{audit:?}");
 }
 
-/// What an audit for which nobody says which servers are meant finds of `fsync` of this cluster.
+/// The verdict on `fsync` of this cluster in an audit without `--db`.
 fn found_of(data: &Path) -> Option<Verdict> {
     let audit = audit(&["--rule", FSYNC], &[]);
     let name = format!("PostgreSQL in {} (from files)", data.display());
@@ -196,7 +197,7 @@ fn a_server_that_runs_anywhere_is_judged_though_nobody_named_it() {
     let plan = text(&run(&["tune", "plan", "--rule", FSYNC], &[]));
     assert!(plan.contains(&format!("{FSYNC} (PostgreSQL in {} (from files))", data.display())), "{plan}");
 
-    // What the note says asks the server itself, which has not read its file yet.
+    // The connection string in the note reaches the server itself, which has not read its file yet.
     let note = |remark: &&String| remark.contains(&data.display().to_string());
     let notes = audit(&["--rule", FSYNC], &[]).remarks;
     let note = notes.iter().find(note).unwrap_or_else(|| panic!("{notes:?}"));
@@ -221,7 +222,7 @@ fn a_file_that_the_servers_user_may_not_read_sets_nothing_here_and_in_a_capture_
     let Some(cluster) = Cluster::start_with(scratch.path(), "-c full_page_writes=off") else {
         return skip("PostgreSQL is not installed");
     };
-    // The server passes over a file that it cannot open; root can.
+    // The server ignores a file that it cannot open. Root can open it.
     let config = cluster.data().join("postgresql.conf");
     let said = std::fs::read_to_string(&config).unwrap();
     std::fs::write(&config, format!("{said}\nfsync = off\ninclude_if_exists 'root.conf'\n")).unwrap();

@@ -1,4 +1,5 @@
-//! `millrace tune`: a tree that stands for a host is planned, changed, and brought back byte for byte.
+//! `millrace tune` plans and applies changes to a tree that represents a host, and reverts them
+//! byte for byte.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +11,7 @@ use crate::support::rules::SWAPPINESS;
 use crate::support::{find_program, skip};
 use serde_json::Value;
 
-/// Beside [`SWAPPINESS`].
+/// More rules after [`SWAPPINESS`].
 const MORE_RULES: &str = r#"
 [[rule]]
 id = "linux-test-hard"
@@ -104,7 +105,7 @@ fn err(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Modes, names, contents and, of files below /etc, times.
+/// Modes, names, contents, and times of files below /etc.
 fn tree(folder: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>, i64)> {
     let mut nodes = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];

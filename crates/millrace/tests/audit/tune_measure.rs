@@ -1,5 +1,6 @@
-//! `millrace tune measure`: a change that must bring a gain is measured over Direct NFS, given to a running server, and can be
-//! taken back; what may not be measured is refused before anything runs.
+//! `millrace tune measure` measures over Direct NFS a change that should bring a gain, applies it
+//! to a running server, and writes its reversal. It refuses what it may not measure before anything
+//! runs.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -8,8 +9,8 @@ use crate::support::postgres::{Cluster, as_database_user};
 use crate::support::{Scratch, find_program, may_make_namespaces, millrace_without_databases_of_host, skip, succeed, text};
 use serde_json::Value;
 
-/// A commit that does not wait for a flush of 5 ms: no host is so busy that the gain hides. That it loses acknowledged orders is
-/// not said here, or it would be refused.
+/// A commit that does not wait for a flush of 5 ms: its gain shows on any busy host. The rule does
+/// not declare that it loses acknowledged orders, or it would be refused.
 const RULES: &str = r#"
 schema = 1
 layer = "db"
@@ -73,7 +74,8 @@ fn measure(scratch: &Scratch, arguments: &[&str]) -> Command {
     command
 }
 
-/// The same where no process of others is seen, if this host lets: other tests run servers, and between several none is chosen.
+/// The same command in a PID namespace where it sees no other process, if this host permits that.
+/// Other tests run servers, and the command chooses no server among several.
 fn without_servers_of_others(command: Command) -> Command {
     if !may_make_namespaces() {
         return command;
@@ -162,7 +164,8 @@ fn a_shown_gain_is_kept_given_to_a_server_and_taken_back() {
     assert!(measured["text"].as_str().unwrap().ends_with("a gain is shown"), "{stored}");
     assert_eq!(std::fs::read_dir(&work).unwrap().count(), 0, "something is left in the work directory");
 
-    // As the report says it is used; the database's user cannot read the folder.
+    // The report says to use the file in this way. psql gets it on stdin because the database's
+    // user cannot read the folder.
     let revert = std::fs::File::open(out.join("revert.sql")).unwrap();
     let mut psql = as_database_user(find_program("psql").unwrap());
     succeed(psql.args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-f", "-", "-d", &cluster.dsn()]).stdin(revert));

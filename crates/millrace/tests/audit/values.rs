@@ -1,4 +1,4 @@
-//! `tune plan` and `tune apply` ask the server whether it takes a value before they write it.
+//! `tune plan` and `tune apply` ask the server whether it accepts a value before they write it.
 
 use std::path::Path;
 use std::process::Output;
@@ -44,7 +44,7 @@ facts = { "postgres.track_io_timing" = true }
 const REFUSED: &str = "the server does not take wal_compression = lz5";
 const NOT_CHECKED: &str = "not checked whether the server takes track_io_timing = on";
 
-/// A cluster whose configuration includes a folder, and rules beside it.
+/// A cluster whose configuration includes a folder, and the folder with the rules.
 fn cluster(scratch: &Scratch) -> Option<Cluster> {
     let cluster = Cluster::start_with(scratch.path(), "")?;
     let folder = cluster.data().join("conf.d");

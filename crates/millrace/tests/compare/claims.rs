@@ -1,4 +1,4 @@
-//! What the laboratory claims about itself, held against the real thing: three hours on a quiet host (`make claims`).
+//! The claims of the lab about itself, checked by measurement: three hours on an idle host (`make claims`).
 
 use crate::support::compare::{Place, may_keep_awake, postgres_is_here};
 use crate::support::{Scratch, millrace, skip};
@@ -7,10 +7,10 @@ use results::statistics::Difference;
 use std::collections::BTreeMap;
 use std::iter;
 
-/// Comparisons of equals.
+/// Number of comparisons of two equal paths.
 const EQUALS: usize = 20;
 
-/// Runs a comparison; `None` when PostgreSQL is missing here.
+/// Runs a comparison. `None` if PostgreSQL is missing here.
 fn compare(arguments: &[&str]) -> Option<Comparison> {
     let scratch = Scratch::new("lab-claims");
     scratch.folder("work");
@@ -50,7 +50,7 @@ fn equal_paths_show_no_difference_in_nineteen_of_twenty_comparisons() {
 #[test]
 #[ignore = "claims: 20 minutes on a quiet host"]
 fn a_path_five_percent_slower_is_found_at_constant_load() {
-    // Reads decide, and those of the second arm take 5 % longer.
+    // The load consists mostly of reads, and those of the second configuration take 5 % longer.
     let plan = Scratch::new("slower");
     let file = plan.path().join("slower.toml");
     let medium = |ms: &str| format!("spindles=64,service_ms={ms},placement=any,nvram=on");
@@ -75,7 +75,8 @@ fn a_planted_loss_of_ten_percent_fails_against_the_last_record_and_no_loss_passe
     if !postgres_is_here() {
         return;
     }
-    // Reads decide: a medium that takes a tenth longer for each is a true loss of nearly as much.
+    // The load consists mostly of reads. A medium whose reads take a tenth longer is a real loss of
+    // nearly a tenth.
     let medium = |ms: &str| format!("spindles=64,service_ms={ms},placement=any,nvram=on");
     let scratch = Scratch::new("planted");
     let plan = scratch.path().join("planted.toml");
@@ -92,7 +93,8 @@ fn a_planted_loss_of_ten_percent_fails_against_the_last_record_and_no_loss_passe
         println!("{}", String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default());
         (output.status.code(), place.record())
     };
-    // The medium is a condition of the series: the records of a host that became slower would name the same one.
+    // The medium is a condition of the series, and on a host that became slower all records would
+    // name the same medium. So the first record gets the second medium's name.
     let (code, mut first) = measured("4");
     assert_eq!(code, Some(0));
     let keep =
@@ -109,7 +111,8 @@ fn a_planted_loss_of_ten_percent_fails_against_the_last_record_and_no_loss_passe
 #[test]
 #[ignore = "claims: 20 minutes on a quiet host"]
 fn nine_of_ten_runs_of_one_load_have_one_bottleneck_at_busy_processors_and_at_busy_disks() {
-    // Some wait for the log or a read at a time: two processors were 78 to 88 % busy with six users, 87 to 96 % with sixteen.
+    // Some users wait for the log or for a read at any time: two processors were 78 to 88 % busy
+    // with six users, 87 to 96 % with sixteen.
     let users = |each: usize| (each * std::thread::available_parallelism().map_or(2, usize::from)).to_string();
     let (busy, busier) = (users(3), users(8));
     for load in [vec!["--users", &busy], vec!["--users", &busier], vec!["--users", "8", "--medium", "cloud"]] {
@@ -147,7 +150,8 @@ fn predictions_where_disks_are_the_limit_are_within_fifteen_percent_in_the_media
     assert!(median <= 15.0 && worst <= 30.0, "median error {median:.1} %, worst {worst:.1} %");
 }
 
-/// Sizes of the errors of a plan's predictions in percent, the smallest first; only those that nothing speaks against.
+/// Errors of a plan's predictions in percent without their sign, in ascending order. Predictions
+/// with a doubt are left out.
 fn errors_of_predictions(plan: &str) -> Option<Vec<f64>> {
     let found = compare(&[&format!("{}/../../plans/{plan}", env!("CARGO_MANIFEST_DIR"))])?;
     let sound = found.predictions.iter().filter(|point| point.doubt.is_none());

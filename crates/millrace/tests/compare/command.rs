@@ -63,7 +63,7 @@ fn small_comparison_measures_local_and_dnfs_proves_both_and_leaves_nothing() {
         assert!(proof.passed && proof.database_read_bytes > 1 << 20, "{proof:?}");
         let traffic = path.traffic.as_ref().unwrap();
         assert!(traffic.reads_per_s > 0.0 && traffic.log_flushes_per_s > 0.0 && traffic.log_flush_ms > Some(0.0), "{traffic:?}");
-        // The page cache was prepared alike, where its folios can be counted.
+        // Both paths had the page cache in small folios, where the kernel shows their sizes.
         let folios = &path.runs[0].folio_bytes;
         let large: u64 = folios.range(128..).map(|(_, bytes)| bytes).sum();
         assert!(large * 10 <= folios.values().sum(), "{}: {folios:?}", path.name);
@@ -92,7 +92,7 @@ fn small_comparison_measures_local_and_dnfs_proves_both_and_leaves_nothing() {
     assert_eq!(predicted.status.code(), Some(3), "{said}");
 }
 
-/// Starts a comparison of `path`, sends `signal` when a line with `moment` has come, and looks at what is left.
+/// Starts a comparison of `path`, sends SIGINT after a line with `moment`, and checks what is left.
 fn interrupted_at(path: &str, moment: &str) {
     let place = Place::new();
     let mut child = place
@@ -212,7 +212,7 @@ fn nonsense_is_refused_before_anything_is_made() {
             refused(&output, says, "--help shows what it takes");
             std::fs::remove_file(plan).unwrap();
         }
-        // Refused alike by the run and by its dry run.
+        // The run and its dry run refuse the same.
         for dry_run in [&[][..], &["--dry-run"]] {
             let compare = |arguments: &[&str]| place.compare(&[arguments, dry_run].concat()).output().unwrap();
             refused(&compare(&["--paths", "local", "--load", "saturate@fast"]), "\"fast\"", "paths measured are local");
@@ -248,7 +248,7 @@ fn a_place_that_may_not_be_written_to_is_refused_alike_by_the_run_and_by_its_dry
         let compare = |arguments: &[&str]| place.compare(&[arguments, &["--quick"], dry_run].concat());
         let export = compare(&["--path", &dnfs]).output().unwrap();
         refused(&export, "make files there (the directory belongs to uid 0, mode 755)", "?uid=N&gid=N");
-        // As a user that may not write to a directory of root, be it the target or the place for the work.
+        // This user may not write to a directory of root, which is the target or the place for the work.
         let target = format!("local={}", filer.export().display());
         for arguments in [["--path", &target], ["--path", "local"]] {
             let output = compare(&arguments).uid(uid).gid(gid).output().unwrap();

@@ -1,4 +1,4 @@
-//! `millrace compare` on block devices: loop devices stand in for those a user names. Needs root.
+//! `millrace compare` on block devices: the tests use loop devices. They need root.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::support::compare::{Place, postgres_is_here};
 use crate::support::{Scratch, is_root, skip_unsupported, succeed, text};
 use results::compare::PathStatus;
 
-/// A loop device on a sparse file, taken away at the end.
+/// A loop device on a sparse file. Dropping it detaches the device.
 struct Loop {
     device: PathBuf,
     _scratch: Scratch,
@@ -36,7 +36,7 @@ impl Loop {
         format!("block={}", self.device.display())
     }
 
-    /// What blkid finds on it.
+    /// What blkid finds on the device.
     fn content(&self) -> String {
         text(&Command::new("blkid").arg("-p").arg(&self.device).output().unwrap())
     }
@@ -48,7 +48,7 @@ impl Drop for Loop {
     }
 }
 
-/// A master boot record with one Linux partition of 32 MiB behind the first one.
+/// A master boot record with one Linux partition of 32 MiB after the first MiB.
 fn partition_table() -> [u8; 512] {
     let mut record = [0; 512];
     record[450] = 0x83;
@@ -58,7 +58,7 @@ fn partition_table() -> [u8; 512] {
     record
 }
 
-/// What a comparison on the device says that it may not do.
+/// Runs a comparison on the device, which must be refused, and returns its output.
 fn refusal(place: &Place, device: &Loop, further: &[&str]) -> String {
     let path = device.path();
     let arguments = [&["--path", &path, "--quick"], further].concat();

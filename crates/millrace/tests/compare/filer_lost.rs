@@ -1,4 +1,4 @@
-//! What a comparison says when the filer below a run goes away, and what it leaves.
+//! What a comparison reports when the filer of a run ends, and what it leaves.
 
 use crate::support::compare::{Place, filers_below, postgres_is_here};
 use crate::support::filer::Filer;
@@ -6,10 +6,10 @@ use crate::support::{Scratch, await_until, is_root, preload_library, succeed};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A quick comparison has loaded its database by then on a busy host.
+/// Time limit in which a quick comparison loads its database on a busy host.
 const LONG: Duration = Duration::from_secs(240);
 
-/// A comparison at work, whose lines of progress go to a file.
+/// Starts a comparison, whose progress goes to the returned file.
 fn start(place: &Place, arguments: &[&str], scratch: &Scratch) -> (Child, std::path::PathBuf) {
     let log = scratch.path().join("stderr");
     let mut command = place.compare(&[&["--quick", "--seconds", "60"][..], arguments].concat());
@@ -56,7 +56,8 @@ fn a_filer_of_the_comparison_that_is_killed_is_named_with_the_run_and_nothing_bu
     place.assert_nothing_left(child.id());
 }
 
-/// A filer of somebody else, which the database's user may write to; none where that cannot be.
+/// A filer that does not belong to the comparison, which the database's user may write to. `None`,
+/// with a message, without root.
 fn other_filer(scratch: &Scratch) -> Option<Filer> {
     preload_library();
     if !is_root() {

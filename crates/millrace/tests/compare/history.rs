@@ -1,5 +1,5 @@
-//! `millrace history` and `compare --against last`: records by seeds, in a browser and in a database, and a real comparison that is
-//! held against the one before.
+//! `millrace history` and `compare --against last`: generated records, in a browser and in a
+//! database, and a real comparison with the one before.
 
 #[path = "../../../lab/src/history/seeded.rs"]
 mod seeded;
@@ -16,7 +16,8 @@ use results::compare::Comparison;
 use results::history::{History, HistoryFigure};
 use seeded::{Level, record};
 
-/// Records below `folder`, in directories at several depths; from `step` on at nine tenths of the orders.
+/// Writes records below `folder`, in directories at several depths. From number `step`, a record
+/// has nine tenths of the orders.
 fn seeds(folder: &Path, count: u64, step: u64) {
     for number in 0..count {
         let factor = if number < step { 1.0 } else { 0.9 };
@@ -143,7 +144,7 @@ fn a_database_keeps_each_record_once_and_shows_what_the_directories_show() {
         (found["added"].as_u64().unwrap(), found["known"].as_u64().unwrap(), found["left_out"].as_array().unwrap().len())
     };
     assert_eq!(add(), (21, 0, 1));
-    // The same record, written in another form.
+    // The same record in another JSON format.
     let again: serde_json::Value = serde_json::from_slice(&std::fs::read(runs.join("here/1/results.json")).unwrap()).unwrap();
     std::fs::create_dir(runs.join("again")).unwrap();
     std::fs::write(runs.join("again/results.json"), serde_json::to_string_pretty(&again).unwrap()).unwrap();
@@ -167,7 +168,7 @@ fn a_database_keeps_each_record_once_and_shows_what_the_directories_show() {
     }
 }
 
-/// A record whose orders are those of `record` times `factor`, begun a minute before everything.
+/// A record that began in 2020, before all others, with `factor` times the orders of `record`.
 fn scaled(record: &Comparison, factor: f64) -> Comparison {
     let mut scaled = record.clone();
     scaled.started_utc = "2020-01-01T00:00:00Z".into();
@@ -194,7 +195,7 @@ fn a_real_comparison_fails_against_a_faster_last_one_and_passes_against_none() {
     let held = record.against_last.as_ref().unwrap();
     assert!(!held.is_lost() && held.threshold_percent == 5.0 && record.gates.is_empty(), "{held:?}");
 
-    // The one before was ten times as fast: no noise of three runs hides that.
+    // The earlier record has ten times the orders: the noise of three runs cannot hide that.
     let records = place.out().parent().unwrap().to_owned();
     write(&records.join("before"), &scaled(&record, 10.0));
     std::fs::rename(place.out(), records.parent().unwrap().join("first")).unwrap();

@@ -1,10 +1,12 @@
-//! `compare --install`: what it asks, what it calls, what it puts back. apt-get is a script of this test, in a mount namespace where
-//! PostgreSQL is not installed: the package manager's own work is not what is tested.
+//! `compare --install`: what it asks, what it calls, and what it restores. apt-get is a script of
+//! this test, in a mount namespace where PostgreSQL is not installed: the test does not check the
+//! package manager.
 
 use crate::support::{Scratch, find_program, is_root, may_make_namespaces, skip, text};
 use std::process::{Command, Output};
 
-/// Hides PostgreSQL, gives /etc/postgresql-common and /usr/sbin for the test alone, and runs the rest of its arguments.
+/// Hides PostgreSQL, mounts an empty /etc/postgresql-common and /usr/sbin for this test only, and
+/// runs the rest of its arguments.
 const BARE_HOST: &str = r#"set -e
 tools=$1; shift
 for place in /usr/lib/postgresql /usr/sbin /etc/postgresql-common; do [ -d "$place" ] && mount -t tmpfs none "$place"; done
@@ -18,7 +20,8 @@ ls /usr/sbin
 exit $status
 "#;
 
-/// Notes what it is asked for, and the state of the host then; PostgreSQL is "installed" by not hiding it any more.
+/// Records its arguments and the state of the host at that time. It "installs" PostgreSQL by
+/// unmounting what hides it.
 const APT_GET: &str = r#"#!/bin/sh
 case "$*" in
 *install*postgresql-common) echo "common $(ls /usr/sbin)" >> "$TOLD" ;;
@@ -32,7 +35,8 @@ struct Host {
 }
 
 impl Host {
-    /// None where there is no root, no PostgreSQL to be hidden, or no namespace.
+    /// `None`, with a message, without root or namespaces, or if this host has no PostgreSQL that
+    /// can be hidden.
     fn new() -> Option<Self> {
         if !is_root() || !may_make_namespaces() {
             crate::support::skip_unsupported("only root may hide PostgreSQL in a mount namespace");
@@ -61,7 +65,7 @@ impl Host {
         self.command(arguments).stdin(std::process::Stdio::null()).output().unwrap()
     }
 
-    /// The same on a terminal, on which this is typed.
+    /// The same on a terminal, where the user types `typed`.
     fn compare_on_terminal(&self, typed: &str) -> String {
         let inner = self.command(&["--install"]);
         let quoted = |word: &std::ffi::OsStr| format!("'{}'", word.to_str().unwrap().replace('\'', r"'\''"));

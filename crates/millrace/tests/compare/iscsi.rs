@@ -1,4 +1,4 @@
-//! `millrace compare` on LUNs: figures and proof, and nothing stays attached, whatever ends a comparison.
+//! `millrace compare` on LUNs: figures and proof, and no LUN stays attached, however a comparison ends.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use crate::support::postgres::as_database_user;
 use crate::support::{Scratch, await_until, find_program, millrace, skip, skip_unsupported, succeed, text};
 use results::compare::PathStatus;
 
-/// Whether this host can attach LUNs; says so when it cannot.
+/// Whether this host can attach LUNs. Prints a message if not.
 fn luns_are_here() -> bool {
     let output = millrace().arg("doctor").output().unwrap();
     let line = text(&output).lines().find(|line| line.contains("iscsi")).unwrap().to_owned();
@@ -21,7 +21,7 @@ fn luns_are_here() -> bool {
     here
 }
 
-/// Whether this host can make and mount btrfs; says so when it cannot.
+/// Whether this host can make and mount btrfs. Prints a message if not.
 fn btrfs_is_here() -> bool {
     let _ = Command::new("modprobe").args(["-q", "btrfs"]).status();
     if !std::fs::read_to_string("/proc/filesystems").unwrap().contains("\tbtrfs") {
@@ -35,7 +35,7 @@ fn btrfs_is_here() -> bool {
     here
 }
 
-/// What is mounted below the place, and the files there that loop devices have.
+/// The mounts below the place, and the loop devices on files there.
 fn attached(place: &Place) -> Vec<String> {
     let work = place.work().display().to_string();
     let lines = |text: String| text.lines().filter(|line| line.contains(&work)).map(str::to_owned).collect::<Vec<_>>();
@@ -43,7 +43,8 @@ fn attached(place: &Place) -> Vec<String> {
     [lines(std::fs::read_to_string("/proc/mounts").unwrap()), lines(String::from_utf8_lossy(&loops.stdout).into_owned())].concat()
 }
 
-/// A place whose LUNs are taken away at the end, so that removing its files waits for none whose filer is gone.
+/// A place. Dropping it detaches its LUNs first, so that the removal of its files waits for no LUN
+/// whose filer has ended.
 struct Attaching(Place);
 
 impl Drop for Attaching {
@@ -54,7 +55,7 @@ impl Drop for Attaching {
     }
 }
 
-/// Starts a long comparison, and sends it a signal while it measures; its pid and exit code.
+/// Starts a long comparison and sends it a signal while it measures. Returns its pid and exit code.
 fn signalled(place: &Place, signal: &str) -> (u32, Option<i32>) {
     let arguments = ["--paths", "iscsi", "--quick", "--seconds", "600", "--budget", "1h"];
     let mut child = place.compare(&arguments).stderr(Stdio::piped()).spawn().unwrap();
@@ -101,7 +102,8 @@ fn luns_are_measured_and_those_that_a_killed_comparison_left_are_taken_away_firs
     for path in &record.paths {
         let (run, proof, checks) = (&path.runs[0], path.proof.as_ref().unwrap(), path.checks.as_ref().unwrap());
         assert!(!proof.has_failed() && proof.database_read_bytes > 1 << 20, "{proof:?}");
-        // The target's own count, from before the driver connected on: what its page cache answered is not in it.
+        // The target counts the reads of the path, from before the driver connected. Reads from its
+        // page cache are not in this count.
         assert_eq!(proof.kind.as_str(), "target_reads");
         assert!(proof.path_read_bytes >= run.filer["SCSI-READ"].bytes, "{proof:?} {:?}", run.filer);
         let carried_all = proof.path_read_bytes as f64 >= 0.95 * proof.database_read_bytes as f64;

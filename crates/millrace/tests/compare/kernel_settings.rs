@@ -1,11 +1,12 @@
-//! Settings of the kernel in a plan: there while a run goes on, put back at its end, and after SIGKILL by the next comparison.
+//! Settings of the kernel in a plan: set during a run, restored at its end, and after SIGKILL
+//! restored by the next comparison.
 
 use crate::support::compare::{Place, postgres_is_here};
 use crate::support::{await_until, is_root, skip_unsupported, text};
 use std::process::Stdio;
 use std::time::Duration;
 
-/// Raised, it allows more than programs ask for: nobody else on the host notices.
+/// A higher value only permits more than programs ask for, so that no other program on the host notices it.
 const SETTING: &str = "/proc/sys/net/core/rmem_max";
 const PLAN: &str = r#"
 schema = 1

@@ -1,13 +1,13 @@
-//! `millrace compare` with the files of the database spread over several volumes: log and archive apart, tables and indexes
-//! over several filers.
+//! `millrace compare` with the files of the database on several volumes: log and archive on
+//! separate ones, tables and indexes on several filers.
 
 use crate::support::compare::{Place, postgres_is_here};
 use crate::support::{preload_library, text};
 use results::compare::{PathResult, PathStatus};
 
-/// Bytes of a segment of the database's log.
+/// Size of a segment of the database's log, in bytes.
 const SEGMENT: u64 = 16 << 20;
-/// The rest of a plan that its arms stand before.
+/// The part of a plan after its configurations.
 const PLAN: &str = r#"
 [load]
 warehouses = 1
@@ -23,7 +23,7 @@ budget = "10m"
 buffers_share = 0.25
 "#;
 
-/// Measures both layouts over a path; every arm must be sound.
+/// Measures both layouts over a path. Every configuration must be valid.
 fn measured(path: &str) -> [PathResult; 2] {
     let place = Place::new();
     let plan = place.work().with_file_name("plan.toml");
@@ -58,7 +58,8 @@ fn archived_log_and_several_filers_are_measured_proved_and_restored() {
     let whole_segments = (paths[0].runs[0].database.log_bytes / SEGMENT).saturating_sub(2);
     let [archive, filers] = paths.map(|path| path.runs[0].read_bytes_by_volume.clone());
     assert_eq!(archive.keys().collect::<Vec<_>>(), ["archive", "data", "log"]);
-    // A segment is read to be copied; the first and the last that the interval wrote to may be read outside it.
+    // The archive command reads a segment to copy it. The first and the last segment of the
+    // interval may be read outside it.
     assert!(archive["log"] >= whole_segments * SEGMENT, "{whole_segments} segments of {archive:?}");
     assert_eq!(filers.keys().collect::<Vec<_>>(), ["data", "data-2"]);
     assert!(filers.values().all(|bytes| *bytes > 1 << 20), "each filer carries its share: {filers:?}");

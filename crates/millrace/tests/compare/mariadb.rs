@@ -7,7 +7,7 @@ use crate::support::compare::Place;
 use crate::support::{millrace, preload_library, skip, succeed, text};
 use results::compare::{Comparison, PathStatus};
 
-/// Whether there is a MariaDB to compare on; says so when there is none.
+/// Whether this host has a MariaDB to compare on. Prints a message if not.
 fn mariadb_is_here() -> bool {
     let output = millrace().arg("doctor").output().unwrap();
     let here = text(&output).lines().any(|line| line.starts_with("ok") && line.contains("MariaDB"));
@@ -17,7 +17,7 @@ fn mariadb_is_here() -> bool {
     here
 }
 
-/// Compares to the end: it must be valid and leave nothing.
+/// Runs a comparison to its end. It must succeed and leave nothing.
 fn measured(place: &Place, arguments: &[&str]) -> (Comparison, String) {
     preload_library();
     let mut child = place.compare(&[&["--database", "mariadb"], arguments].concat());
@@ -36,7 +36,8 @@ fn small_comparison_on_mariadb_passes_its_checks_and_proves_both_paths() {
         return;
     }
     let place = Place::new();
-    // In five seconds on busy processors so little is read that what was read ahead at the wrong moment is a twentieth of it.
+    // A run of five seconds on busy processors reads so little that read-ahead at the wrong moment
+    // is a twentieth of it. This one takes 12.
     let long = ["--paths", "local,dnfs", "--quick", "--seconds", "12", "--warehouses", "1", "--users", "4"];
     let (record, printed) = measured(&place, &long);
     assert!(record.valid && record.plan.database.as_str() == "mariadb", "{}", record.verdict);
@@ -70,7 +71,7 @@ fn small_comparison_on_mariadb_passes_its_checks_and_proves_both_paths() {
     }
     let dnfs = &record.paths[1];
     assert_eq!(dnfs.proof.as_ref().unwrap().kind.as_str(), "filer_reads");
-    // The log is flushed by COMMIT, and each flush of it is one.
+    // A flush of the log is a COMMIT on the filer.
     let (commits, flushes) = (dnfs.runs[0].filer["COMMIT"].calls, dnfs.runs[0].database.log_syncs);
     assert!(commits >= flushes / 2, "{commits} COMMITs for {flushes} flushes of the log");
     assert!(printed.contains("MariaDB, 1 warehouses"), "{printed}");
@@ -186,7 +187,7 @@ fn a_dry_run_names_the_database_and_an_unknown_one_is_refused_with_the_known_one
 fn without_its_programs_mariadb_could_not_run_and_the_package_is_named() {
     let place = Place::new();
     let empty = place.work();
-    // Programs in /usr/sbin are found whatever PATH says: the one that makes a database is not there.
+    // The search always includes /usr/sbin. The program that creates a database is in another directory.
     let output = place.compare(&["--database", "mariadb", "--dry-run"]).env("PATH", &empty).output().unwrap();
     let all = text(&output);
     assert_eq!(output.status.code(), Some(2), "{all}");

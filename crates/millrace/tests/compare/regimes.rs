@@ -1,4 +1,5 @@
-//! Further regimes of `millrace compare`: all in one record, each judged apart; what is left out, and what fails, is said.
+//! Further scenarios of `millrace compare`: one record has all of them, each with its own verdict,
+//! and it names what was left out or failed.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -7,10 +8,10 @@ use crate::support::compare::{Place, filers_below, postgres_is_here};
 use crate::support::{millrace, preload_library, succeed, text};
 use results::compare::{BottleneckKind, Comparison, PathStatus, RegimeResult, RegimeStatus};
 
-/// Small and short, one round of each regime.
+/// A small, short load with one round of each scenario.
 const SMALL: [&str; 8] = ["--warehouses", "1", "--seconds", "3", "--warmup", "1", "--repeats", "1"];
 
-/// Every path of a regime went its way, and its database was whole afterwards.
+/// Asserts that every path of a scenario was measured, and that its database passed the checks.
 fn assert_sound(regime: &RegimeResult) {
     assert!(regime.is_measured() && regime.valid && regime.reason.is_none(), "{regime:?}");
     assert_eq!(regime.paths.len(), 2);
@@ -62,7 +63,7 @@ fn host_array_and_fixed_load_are_measured_into_one_record_each_with_its_own_verd
     let sequence: Vec<u32> = record.regimes.iter().flat_map(|regime| &regime.paths).map(|path| path.runs[0].sequence).collect();
     assert_eq!(sequence, [4, 5, 6, 7], "each run has a number of its own");
 
-    // Other readers of the record.
+    // The diff and the report read the same record.
     let diff = text(&millrace().arg("diff").arg(place.out()).arg(place.out()).output().unwrap());
     assert!(diff.contains("\nlocal: orders/min") && diff.contains("\narray: dnfs: orders/min"), "{diff}");
     let page = std::fs::read_to_string(place.out().join("report.html")).unwrap();
@@ -152,7 +153,7 @@ fn regime_that_fails_leaves_the_measured_one_in_the_record() {
     assert!(place.out().join("logs").is_dir() && !place.out().join("runs.jsonl").exists());
 }
 
-/// On a quiet host: the array of the built-in plan is limited by its disks on both paths.
+/// On an idle host, the disks limit both paths on the array of the built-in plan.
 #[test]
 #[ignore = "nightly: three minutes on a quiet host"]
 fn disks_limit_both_paths_on_the_array_of_the_built_in_plan() {

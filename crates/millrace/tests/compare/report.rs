@@ -1,5 +1,6 @@
-//! The report in a real browser: no error on the console, nothing fetched, nothing wider than the screen, in light and
-//! dark, on a phone, a wide screen and paper. Pictures are left in `target/tmp` to be looked at.
+//! The report in a real browser: it prints no error on the console, fetches nothing and fits the
+//! screen, in light and dark, on a phone, a wide screen and paper. The test leaves pictures in
+//! `target/tmp`.
 
 #[path = "../../../lab/src/report/example.rs"]
 mod example;
@@ -12,11 +13,11 @@ use example::Size;
 use results::compare::Comparison;
 use serde_json::Value;
 
-/// Screens: a phone, a window beside another, and a large display.
+/// Screens: a phone, a window that shares the screen, and a large display.
 pub(crate) const SCREENS: [(u32, u32); 3] = [(400, 800), (1200, 900), (1600, 1000)];
 
-/// Faults of the layout, as lines of text: things that stick out of the screen or of their drawing, words that lie on
-/// words, names that are missing.
+/// A script that returns the faults of the layout as lines of text: parts outside the screen or
+/// their drawing, words that overlap, missing names.
 pub(crate) const FAULTS: &str = r##"(() => {
   const faults = [];
   const root = document.documentElement;
@@ -46,7 +47,7 @@ pub(crate) const FAULTS: &str = r##"(() => {
   return faults;
 })()"##;
 
-/// Opens the folded record and compares what is shown with what is inside.
+/// Opens the folded record and compares the shown text with the record in the page.
 const RECORD_OPENS: &str = r"(async () => {
   const raw = document.getElementById('raw');
   raw.open = true;

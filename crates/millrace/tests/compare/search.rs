@@ -1,4 +1,4 @@
-//! A comparison that first finds its load.
+//! A comparison that first searches for its load.
 
 use crate::support::postgres::server_programs;
 use crate::support::{Scratch, millrace, skip, text};
@@ -25,7 +25,7 @@ fn saturation_is_searched_on_one_arm_and_held_for_both() {
     let record = std::fs::read_to_string(out.join("results.json")).unwrap_or_else(|error| panic!("{error}: {said}"));
     let found: Comparison = serde_json::from_str(&record).unwrap();
     assert!(found.notes.iter().any(|note| note.starts_with("load saturate found on local:a: ")), "{:?}", found.notes);
-    // Both ran the load that was found on the one, and only there was searched.
+    // The search ran on one path only, and both paths were measured under the load that it found.
     assert!(found.curve.len() >= 3 && found.curve.iter().all(|point| point.arm == "local:a"), "{:?}", found.curve);
     assert!(found.curve.is_sorted_by_key(|point| point.users));
     assert!(found.curve.iter().all(|point| point.oets_per_minute > 0.0 && point.ci95.is_some()));

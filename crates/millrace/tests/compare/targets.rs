@@ -1,5 +1,5 @@
-//! `millrace compare` on storage that Millrace did not make: it works in a directory of its own and leaves everything else
-//! as found.
+//! `millrace compare` on storage that Millrace did not make: it works in its own directory and
+//! leaves everything else as it was.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -10,15 +10,15 @@ use crate::support::ganesha::Ganesha;
 use crate::support::{preload_library, succeed, text};
 use results::compare::{Comparison, PathStatus};
 
-/// Every name below `root` with kind, mode, owner, size, time of change and sum of its bytes; the time of the root itself apart,
-/// which changes when a directory is made and removed in it.
+/// Every name below `root` with kind, mode, owner, size, modification time and checksum. The root
+/// itself is listed without its time, which changes when a directory in it is created or removed.
 fn listing(ganesha: &Ganesha, root: &Path) -> String {
     let script = "cd \"$1\" && find . -mindepth 1 -printf '%P %y %m %U:%G %s %T@\\n' | sort && \
                   find . -type f -print0 | sort -z | xargs -0r sha256sum && stat -c '%a %u:%g' .";
     succeed(ganesha.inside(Path::new("sh")).args(["-c", script, "listing"]).arg(root))
 }
 
-/// What somebody else keeps there, some of it named as if it were ours.
+/// Creates other people's files there, some with names like those of Millrace.
 fn furnish(ganesha: &Ganesha, root: &Path) {
     let script = "cd \"$1\" && mkdir -p theirs/deep millrace-compare-notes && echo keep >theirs/deep/file && \
                   echo {} >millrace-compare-notes/.millrace-owner && ln -s theirs link && chmod 711 theirs && chmod 1777 .";
@@ -35,7 +35,8 @@ fn compare(ganesha: &Ganesha, out: &str) -> Command {
     command
 }
 
-/// Starts a comparison, sends it `signal` when both targets have a directory of ours, and waits for its end.
+/// Starts a comparison, sends it `signal` when both targets have a directory of the comparison, and
+/// waits for its end.
 fn signalled_at_work(ganesha: &Ganesha, signal: &str) {
     let mut child = compare(ganesha, signal).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);

@@ -1,11 +1,12 @@
-//! Appends at the same time as changes of the size: no append leaves a hole, as with the lock of an inode in a kernel.
+//! Appends at the same time as changes of the size. No append leaves a hole, as with a kernel's
+//! lock of the inode.
 
 use crate::mounted::{MAKE, Mounted, READ_WRITE, open};
 use dnfs::mount::Mount;
 
 const LINE: &[u8] = b"a line of a log that is cut off at times\n";
 
-/// Every byte is one of a line: no zeros, and no line in two pieces but the first.
+/// Asserts that the data consists of complete lines, without zeros.
 fn assert_whole(data: &[u8]) {
     let hole = data.iter().position(|byte| *byte == 0);
     assert_eq!(hole, None, "a hole in {} bytes", data.len());

@@ -1,4 +1,4 @@
-//! Attributes of a file after writes of this host, against those that the server's host has.
+//! Attributes of a file after writes of this host, compared with those on the server's host.
 
 use crate::mounted::{MAKE, Mounted, open};
 use std::os::unix::fs::MetadataExt;
@@ -17,7 +17,7 @@ fn times_and_space_after_a_stable_write_are_those_of_the_server() {
                 file.write(offset, &[1; 8192])
             }
             if !stable {
-                file.sync().unwrap(); // until then the host may not have given it blocks
+                file.sync().unwrap(); // before this, the host may not have allocated blocks
             }
             let (seen, host) = (mounted.mount.attr(file.file).unwrap(), std::fs::metadata(&path).unwrap());
             let times = |seconds, nanoseconds| (seconds, nanoseconds);

@@ -1,4 +1,4 @@
-//! Which calls an operation on a mount takes.
+//! The calls that an operation on a mount makes.
 
 use crate::mount::worker_extends;
 use crate::mounted::{MAKE, Mounted, READ_WRITE, at, open, status};
@@ -20,7 +20,7 @@ fn stat_and_open_of_a_file_in_a_known_directory_take_one_lookup() {
     let before = calls();
     mounted.mount.stat(&at(&mounted.mount, "base/1/2601")).unwrap();
     assert_eq!(calls() - before, 1);
-    // Root's rights depend on the export: one ACCESS.
+    // Root's rights depend on the export, so this needs one ACCESS.
     let file = open(&mounted.mount, "base/1/2601", &READ_WRITE);
     assert_eq!(calls() - before, 3);
     file.write(0, b"x");
@@ -35,7 +35,7 @@ fn totals_of_all_processes_match_what_the_filer_counted() {
     let mounted = Mounted::new("totals", &[]);
     let file = open(&mounted.mount, "data", &MAKE);
     mounted.worker("worker_extends", "data").finish();
-    file.sync().unwrap(); // else the first read asks for the verifier, by a WRITE of no bytes
+    file.sync().unwrap(); // otherwise the first read asks for the verifier by an empty WRITE
     for block in 0..10 {
         file.read(block * 1024, 1024);
     }
@@ -61,7 +61,7 @@ fn the_only_write_of_a_small_new_file_is_stable_and_its_close_sends_nothing() {
     assert_eq!(std::fs::read(mounted.filer.export().join("small")).unwrap(), b"all of it");
     mounted.mount.flush(file.file, std::iter::empty()).unwrap();
     drop(file);
-    // Whole sectors: more may come, and one COMMIT does for all.
+    // A write of whole sectors is not stable, because more may follow, and one COMMIT covers all.
     let large = open(&mounted.mount, "large", &made);
     large.write(0, &[1; 8192]);
     large.write(8192, b"its end");
@@ -81,7 +81,7 @@ fn writes_to_a_log_that_is_flushed_after_each_of_them_become_stable_ones() {
     let (writes, commits) = (mounted.filer.calls("WRITE"), mounted.filer.calls("COMMIT"));
     assert_eq!(writes, 100);
     assert!(commits < 10, "{commits} COMMITs");
-    log.write(100 * 8192, &[1; 8192]); // one that would be flushed
+    log.write(100 * 8192, &[1; 8192]); // a write that would be flushed
     mounted.power_cut();
     assert_eq!(std::fs::read(mounted.filer.export().join("log")).unwrap(), [1; 101 * 8192]);
     log.write(0, &[2; 8192]);
@@ -96,7 +96,7 @@ fn writes_to_a_log_that_is_flushed_after_each_of_them_become_stable_ones() {
 fn a_file_made_exclusively_takes_one_call_that_carries_its_mode() {
     let mounted = Mounted::new("exclusive", &[]);
     let made = OpenHow { exclusive: true, mode: 0o4640, ..MAKE };
-    drop(open(&mounted.mount, "first", &made)); // finds out what the server keeps
+    drop(open(&mounted.mount, "first", &made)); // learns what the server keeps
     let before = mounted.filer.calls("SETATTR");
     drop(open(&mounted.mount, "second", &made));
     assert_eq!((mounted.filer.calls("CREATE"), mounted.filer.calls("SETATTR")), (2, before));
@@ -121,7 +121,7 @@ fn a_change_of_owner_to_the_same_one_is_sent_unless_it_follows_another_change_at
     assert_eq!(sent(&same), 1, "its change time moves");
     assert_eq!(sent(&SetAttributes { mode: Some(0o4755), ..SetAttributes::default() }), 1);
     assert_eq!(sent(&same), 1, "it takes the set-user-ID bit away");
-    std::thread::sleep(Duration::from_millis(100)); // longer than a change counts as just made
+    std::thread::sleep(Duration::from_millis(100)); // longer than a change counts as recent
     assert_eq!(sent(&same), 1, "its change time moves");
     assert_eq!(sent(&SetAttributes { uid: Some(attr.uid), gid: Some(4711), ..SetAttributes::default() }), 1);
     let changed = SetAttributes { mode: Some(0o640), gid: Some(attr.gid), ..SetAttributes::default() };

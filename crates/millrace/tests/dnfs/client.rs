@@ -1,4 +1,4 @@
-//! `millrace nfs` against `millrace serve`, and what it says when things are not as they should be.
+//! `millrace nfs` against `millrace serve`, and its messages if something is wrong.
 
 use crate::support::filer::Filer;
 use crate::support::{Scratch, await_until, millrace, succeed, text};
@@ -35,7 +35,7 @@ fn files_go_both_ways_byte_for_byte() {
     let (local, back) = (scratch.path().join("local"), scratch.path().join("back"));
     std::fs::write(&local, &bytes).unwrap();
     let (local, back) = (local.to_str().unwrap(), back.to_str().unwrap());
-    // Whole transfers, and many small ones in flight.
+    // Large transfers, and many small ones in flight.
     for options in ["", "&rsize=4096&wsize=4096", "&rsize=65536&wsize=32768&slots=3", "&stable=always"] {
         let url = below(&filer, "copy") + options;
         succeed(millrace().args(["nfs", "cp", local, &url]));
@@ -184,7 +184,7 @@ fn bad_input_ends_with_object_cause_fix_and_code_2() {
     }
 }
 
-/// A server that refuses every call in one way.
+/// Starts a server that refuses every call in one way. Returns its port.
 fn refusing(status: impl Fn(&CallHeader<'_>) -> ReplyStatus + Send + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,4 +1,4 @@
-//! Processes that change the same names and files at the same moment, and processes that are killed meanwhile.
+//! Processes that change the same names and files at the same time, and processes that are killed meanwhile.
 
 use crate::mounted::{MAKE, Mounted, READ_WRITE, at, open, status, try_open};
 use dnfs::FsError;
@@ -51,7 +51,7 @@ fn a_file_that_was_opened_or_made_is_there_whatever_others_do_with_its_name_at_t
     mounted.await_host_names(&[]);
 }
 
-/// Two names only, so that the makers, removers and renamers meet at each step.
+/// There are only two names, so that makers, removers and renamers meet at each step.
 fn worker_contends(mount: &Mount, seed: &str) {
     let mut rng = sim::Rng::new(seed.parse().unwrap());
     for _ in 0..500 {
@@ -60,7 +60,7 @@ fn worker_contends(mount: &Mount, seed: &str) {
         file.append(b"data");
         assert!(!file.read(0, 4).is_empty());
         match rng.below(3) {
-            0 => drop(mount.unlink(&at(mount, &name))), // another may have done it
+            0 => drop(mount.unlink(&at(mount, &name))), // another worker may have done it
             1 => drop(mount.rename(&at(mount, &name), &at(mount, "file 0"))),
             _ => {}
         }
@@ -83,7 +83,7 @@ fn processes_killed_at_work_leave_every_file_usable_and_no_name_behind() {
             (mount.totals().write_calls > goal).then_some(())
         });
         workers.into_iter().for_each(crate::mounted::Worker::kill);
-        // What they had sent is done once their connections are gone.
+        // What they had sent is done when their connections are gone.
         crate::support::await_until("the filer to finish", Duration::from_secs(20), || (connections() <= own).then_some(()));
         for number in 0..3 {
             let name = format!("file {number}");
@@ -112,7 +112,7 @@ fn worker_works(mount: &Mount, seed: &str) {
         match rng.below(16) {
             0..4 => file.sync().unwrap(),
             4..8 => mount.truncate(file.file, 50).unwrap(),
-            8..10 => drop(mount.unlink(&at(mount, &name))), // another may have done it
+            8..10 => drop(mount.unlink(&at(mount, &name))), // another worker may have done it
             10..12 => drop(mount.rename(&at(mount, &name), &at(mount, "file 0"))),
             _ => drop(file.read(0, 1000)),
         }

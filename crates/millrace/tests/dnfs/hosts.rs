@@ -1,4 +1,5 @@
-//! Close-to-open between hosts: what one host wrote and made stable, another sees whole at its next open.
+//! Close-to-open between hosts: the complete data that one host wrote and made stable is visible to
+//! another at its next open.
 
 use crate::mounted::{MAKE, Mounted, READ_WRITE, at, open, status};
 use dnfs::file::{FsError, SetAttributes};
@@ -56,7 +57,8 @@ fn an_open_of_an_unchanged_file_takes_no_call_beyond_its_lookup() {
     assert_eq!((mounted.filer.calls("GETATTR"), mounted.filer.calls("LOOKUP")), (before.0, before.1 + 1));
 }
 
-/// With `noac`, through a file that is held open: nothing of it waits for an open or for its age.
+/// Through a file that stays open, with `noac`: no change waits for an open or for the age of
+/// cached attributes.
 #[test]
 fn with_noac_what_another_host_does_to_an_open_file_is_seen_at_once() {
     let mounted = Mounted::with_query("hosts-noac", &[], "&noac");

@@ -1,4 +1,5 @@
-//! Old clients' limits, counted at the filer: what one write costs, how many calls are outstanding, one writer to a file.
+//! Limits for mounts, counted at the filer: the cost of one write, the outstanding calls, one
+//! writer of a file.
 
 use crate::mounted::{MAKE, Mounted, READ_WRITE, attach, open, worker_arguments};
 use crate::support::{await_until, millrace, succeed};
@@ -10,7 +11,7 @@ fn limited(url: &str, options: &str) -> String {
     format!("{url}{}{options}", if url.contains('?') { '&' } else { '?' })
 }
 
-/// Another process' or another generation's mount of the same export.
+/// Another mount of the same export, with these options.
 fn with(mounted: &Mounted, options: &str) -> Mount {
     attach(&limited(&mounted.filer.url, options))
 }
@@ -44,7 +45,7 @@ fn calls_outstanding_never_pass_the_limit_whatever_the_processes_do() {
     workers.into_iter().for_each(crate::mounted::Worker::finish);
     let slots = mount.activity().slots.unwrap();
     assert_eq!((slots.limit, slots.most, slots.beyond, slots.reclaimed), (2, 2, 0, 0));
-    // 4 workers, 40 rounds, a write and a read of 64 KiB: each 8 calls.
+    // 4 workers, 40 rounds, a write and a read of 64 KiB, of 8 calls each.
     assert!(slots.calls >= 4 * 40 * 16 && slots.waits > 0 && slots.held_ns > 0, "{slots:?}");
     let outside = Observer::at(mount.runtime_dir()).unwrap().unwrap().activity();
     assert_eq!(outside.slots.unwrap().calls, slots.calls);
@@ -73,7 +74,7 @@ fn slots_and_the_file_of_a_killed_process_are_taken_back() {
     let mount = with(&mounted, "slots=1&writers=one");
     let file = open(&mount, "data", &MAKE);
     file.write(0, b"first");
-    // The filer stops in the middle of a call, so that the worker dies with the slot and the file.
+    // The filer stops in the middle of a call, so that the worker dies while it holds the slot and the file.
     let mut worker = mounted.worker("worker_writes_on", "");
     worker.await_ready();
     let slots = || mount.activity().slots.unwrap();

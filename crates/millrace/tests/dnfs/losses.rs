@@ -1,4 +1,5 @@
-//! Writes that a server lost while nothing is retained (`retain=0`): each open file description gets the error once.
+//! Writes that a server lost while nothing is retained (`retain=0`). Each open file description
+//! gets the error once.
 
 use crate::mount::worker_extends;
 use crate::mounted::{MAKE, Mounted, READ_WRITE, open};
@@ -40,8 +41,8 @@ fn a_file_made_shorter_by_a_power_cut_tells_its_size_to_no_writer_before_the_los
     let extended = mount.size(one.file);
     assert!(extended > 8192);
     mounted.power_cut();
-    // The first process that notices reduces the size for all. Its own sync asks the server; a read of another process would
-    // too.
+    // The first process that notices the loss reduces the size for all. Its own sync asks the
+    // server, and a read by another process would do so too.
     assert!(is_lost(one.sync()));
     assert_eq!(mount.size(one.file), 8192);
     assert_eq!(mount.size_to_change(one.file, &one.cursor).unwrap(), 8192);

@@ -1,4 +1,4 @@
-//! The client library in this process, against a filer: mounts, retention, limits, several hosts.
+//! The client library in this process against a filer: mounts, retention, limits, several hosts.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "a panic is a test's verdict")]
 
 #[macro_use]

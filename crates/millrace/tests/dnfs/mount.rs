@@ -1,4 +1,5 @@
-//! The mount of the Direct NFS client against a running filer: what processes of one host see of each other, and what outlives the filer.
+//! The mount of the Direct NFS client against a running filer: what processes of one host see of
+//! each other, and what survives the end of the filer.
 
 use crate::mounted::{MAKE, Mounted, READ_WRITE, at, at_link, attach, open};
 use dnfs::mount::{Mount, OpenHow, Target};
@@ -22,7 +23,7 @@ fn size_and_data_of_one_process_are_seen_by_another_at_once_and_cost_no_call() {
     assert_eq!(at(&mounted.mount, "data").object.unwrap().attr.size, 100);
 }
 
-/// Also the job of other files' workers.
+/// Also a job of other files' workers.
 pub(crate) fn worker_extends(mount: &Mount, path: &str) {
     let file = open(mount, path, &READ_WRITE);
     file.write(8192, &[b'b'; 8192]);
@@ -119,7 +120,7 @@ fn other_volume_under_the_same_address_is_never_taken_for_the_old_one() {
     stale(mounted.mount.sync(held.file, &AtomicU32::new(0)).unwrap_err());
     let made = open(&fresh, "data", &MAKE);
     made.write(0, b"of the new");
-    // By the number that the old file had, nothing of the new volume is found.
+    // The number of the old file finds nothing of the new volume.
     stale(fresh.write(held.file, 0, &[IoSlice::new(b"x")], Stability::Unstable).unwrap_err());
     assert_eq!(std::fs::read(second.export().join("data")).unwrap(), b"of the new");
     second.kill();

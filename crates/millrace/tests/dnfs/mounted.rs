@@ -1,4 +1,4 @@
-//! A mount of a running filer, opened the way the preload opens files, and workers in processes of their own.
+//! A mount of a running filer, opened as the preload library opens files, and workers in their own processes.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, reason = "a panic is a test's verdict")]
 
 use crate::support::Scratch;
@@ -26,14 +26,14 @@ pub const READ_WRITE: OpenHow = OpenHow {
     directory: false,
     mode: 0o600,
 };
-/// The same, made if missing.
+/// [`READ_WRITE`] of a file that is made if it is missing.
 pub const MAKE: OpenHow = OpenHow { create: true, ..READ_WRITE };
 
 /// A filer and a mount of it.
 pub struct Mounted {
     pub mount: Mount,
     pub filer: Filer,
-    /// What is mounted, with the options of the mount.
+    /// The mounted URL, with the options of the mount.
     pub url: String,
     runtime: PathBuf,
     scratch: Scratch,
@@ -44,7 +44,7 @@ impl Mounted {
         Self::with_query(label, options, "")
     }
 
-    /// With options of the mount, each after an `&`.
+    /// Mounts with options, each after an `&`.
     pub fn with_query(label: &str, options: &[&str], query: &str) -> Self {
         let scratch = Scratch::new(label);
         let filer = Filer::start(&scratch, options);
@@ -54,18 +54,20 @@ impl Mounted {
         Self { mount, filer, url, runtime, scratch }
     }
 
-    /// The filer forgets what was not stable, as by a power cut, and changes its verifier.
+    /// Makes the filer drop what is not stable, as by a power cut, and change its verifier.
     pub fn power_cut(&self) {
         assert_eq!(self.filer.admin(r#"{"op":"power-cut"}"#)["ok"], true);
     }
 
-    /// A process of its own that runs `worker_process` of the caller's file with this job; killed when dropped.
+    /// Starts a process that runs `worker_process` of the caller's file with this job. Dropping it
+    /// kills the process.
     #[track_caller]
     pub fn worker(&self, job: &str, argument: &str) -> Worker {
         self.start_worker(job, argument, Command::new(std::env::current_exe().unwrap()))
     }
 
-    /// The same on what is another host to the client: it shares no memory with this one.
+    /// As [`Self::worker`], on another host from the client's point of view: the process shares no
+    /// memory with this one.
     #[track_caller]
     pub fn worker_on_another_host(&self, job: &str, argument: &str) -> Worker {
         let mut command = Command::new(std::env::current_exe().unwrap());
@@ -76,7 +78,7 @@ impl Mounted {
     /// The runtime directory of another host, for its owner alone.
     fn other_host(&self) -> PathBuf {
         let folder = self.scratch.path().join("other-host");
-        let _ = std::fs::DirBuilder::new().mode(0o700).create(&folder); // there from the second time on
+        let _ = std::fs::DirBuilder::new().mode(0o700).create(&folder); // exists from the second time on
         folder
     }
 
@@ -91,7 +93,8 @@ impl Mounted {
         Worker(command.spawn().unwrap())
     }
 
-    /// Waits until the folder holds exactly these. A fork of another test may keep a closed file open until its exec.
+    /// Waits until the folder contains exactly these names. A fork of another test may keep a
+    /// closed file open until its exec.
     pub fn await_host_names(&self, expected: &[&str]) {
         let mut found = Vec::new();
         let waited = std::time::Instant::now();
@@ -105,7 +108,7 @@ impl Mounted {
         panic!("{found:?} where {expected:?} should be");
     }
 
-    /// Names in the folder that is served, as the host sees them.
+    /// Names in the exported folder, as the server's host sees them.
     pub fn host_names(&self) -> Vec<String> {
         let names = std::fs::read_dir(self.filer.export()).unwrap();
         let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -124,7 +127,7 @@ impl Drop for Mounted {
 pub struct Worker(Child);
 
 impl Worker {
-    /// Waits until it printed `ready`.
+    /// Waits until the worker has printed `ready`.
     pub fn await_ready(&mut self) {
         use std::io::{BufRead, BufReader};
         let lines = BufReader::new(self.0.stdout.as_mut().unwrap()).lines();
@@ -136,12 +139,12 @@ impl Worker {
         panic!("worker ended before it was ready");
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the worker.
     pub fn signal(&self, name: &str) {
         assert!(Command::new("kill").args([name, &self.0.id().to_string()]).status().unwrap().success());
     }
 
-    /// SIGKILL; panics when it ended by itself before, which a worker does only by a panic.
+    /// Kills the worker. Panics if it has ended itself, which a worker does only by a panic.
     pub fn kill(mut self) {
         assert_eq!(self.0.try_wait().unwrap(), None, "worker failed");
         self.0.kill().unwrap();
@@ -172,7 +175,8 @@ pub fn worker_arguments() -> Option<[String; 3]> {
     Some([url, job, argument])
 }
 
-/// `worker_process` of a file: does the job, a function of that name, for which [`Mounted::worker`] started the process.
+/// Defines `worker_process` of a file. It does the job, a function of that name, for which
+/// [`Mounted::worker`] started the process.
 macro_rules! workers {
     ($($job:ident),+) => {
         #[test]
@@ -188,7 +192,7 @@ macro_rules! workers {
     };
 }
 
-/// In a worker: says that it got here, then waits until the parent wants it to end.
+/// Called in a worker: prints `ready`, then waits until the parent wants it to end.
 pub fn report_ready() {
     println!("ready");
     let _ = std::io::stdin().read_line(&mut String::new());
@@ -203,7 +207,7 @@ pub fn try_attach(url: &str) -> Result<Mount, Error> {
     Mount::attach(&spec, &Credentials::of_process())
 }
 
-/// What is at the path, links followed.
+/// The entry at the path. Follows links.
 pub fn at(mount: &Mount, path: &str) -> Entry {
     match mount.walk(path.as_bytes(), true) {
         Ok(Walk::At(entry)) => entry,
@@ -211,7 +215,7 @@ pub fn at(mount: &Mount, path: &str) -> Entry {
     }
 }
 
-/// The same, the last link not followed.
+/// The entry at the path. Does not follow a link at its end.
 pub fn at_link(mount: &Mount, path: &str) -> Entry {
     match mount.walk(path.as_bytes(), false) {
         Ok(Walk::At(entry)) => entry,
@@ -219,7 +223,7 @@ pub fn at_link(mount: &Mount, path: &str) -> Entry {
     }
 }
 
-/// An open description, as the preload makes one.
+/// An open file description, as the preload library makes one.
 pub struct Description<'a> {
     pub mount: &'a Mount,
     pub file: FileRef,
@@ -257,7 +261,7 @@ impl Description<'_> {
         assert_eq!(bytes, data.len());
     }
 
-    /// As O_DSYNC does.
+    /// Writes as with O_DSYNC.
     pub fn write_stable(&self, offset: u64, data: &[u8]) {
         let bytes = self.mount.write(self.file, offset, &[IoSlice::new(data)], Stability::DataSync).unwrap();
         assert_eq!(bytes, data.len());
@@ -288,7 +292,7 @@ impl Drop for Description<'_> {
     }
 }
 
-/// The status of a refusal.
+/// The status with which the server refused.
 pub fn status<T>(result: Result<T, Error>) -> Option<FsError> {
     result.err().and_then(|error| error.fs_error())
 }

@@ -1,4 +1,4 @@
-//! Names: files that are unlinked or replaced while open, walks over paths, what open(2) answers.
+//! Names: files that are unlinked or replaced while open, paths with links, and the errors of open(2).
 
 use crate::mounted::{MAKE, Mounted, READ_WRITE, at, at_link, attach, open, report_ready, status, try_open};
 use dnfs::mount::{Mount, OpenHow, Target, Walk};

@@ -1,4 +1,5 @@
-//! Written data is kept until a COMMIT covers it. A server that loses it, and shows that by another verifier, gets it again.
+//! Written data is kept until a COMMIT covers it. If a server loses it and shows that by another
+//! verifier, the client resends the data.
 
 use crate::mounted::{Description, MAKE, Mounted, READ_WRITE, attach, open, report_ready};
 use dnfs::mount::{Mount, Observer};
@@ -8,7 +9,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 const LOSS: &[&str] = &["--loss-layer"];
-/// Blocks of the file several processes write to, and their size: not that of a chunk, nor aligned to it.
+/// Number of blocks of the file that several processes write to, and bytes of a block: not the size
+/// of a chunk, nor a multiple of it.
 const BLOCKS: u64 = 200;
 const BLOCK_BYTES: usize = 5000;
 
@@ -156,7 +158,7 @@ fn an_area_smaller_than_what_is_written_means_earlier_commits_and_no_loss() {
     assert_eq!(whole(&two), bytes[..100].repeat(320));
 }
 
-/// The parts of a large write after a refused one may never be sent: they must not be kept, nor use memory.
+/// The parts of a large write after a refused one may never be sent. They must not be kept or use memory.
 #[test]
 fn a_write_that_the_server_refuses_in_its_midst_keeps_what_was_written_and_no_more() {
     for query in ["&retain=2MiB&slots=1&wsize=64KiB", "&retain=2MiB&wsize=64KiB"] {
@@ -182,13 +184,14 @@ fn a_write_that_the_server_refuses_in_its_midst_keeps_what_was_written_and_no_mo
     }
 }
 
-/// A source may have less than it seemed to have when its write began; chunks were taken for all of it.
+/// A source may have less data than it seemed to have when its write began. The write has taken
+/// chunks for all of it.
 #[test]
 fn of_a_source_that_ends_early_nothing_but_what_was_read_is_written_and_kept() {
     for query in ["", "&wsize=100000", "&slots=1", "&retain=1MiB", "&retain=0&stable=always"] {
         let mounted = Mounted::with_query("early-end", LOSS, query);
         let file = open(&mounted.mount, "data", &MAKE);
-        file.write(0, &[0xff; 1 << 20]); // what chunks hold that are used again
+        file.write(0, &[0xff; 1 << 20]); // old contents of chunks that are used again
         file.sync().unwrap();
         let bytes = pattern(5, 1 << 20);
         for length in [1, 8192, 100_000, 131_072, 300_001, 700_000, (1 << 20) - 1, 1 << 20] {
@@ -241,7 +244,7 @@ fn data_that_cannot_be_sent_again_is_the_error_of_fsync_and_nothing_is_made_anew
 #[test]
 fn a_full_volume_at_a_resend_is_enospc_of_fsync() {
     let mounted = Mounted::new("full-at-resend", LOSS);
-    // The first refuses all of one resend, the other the end of it.
+    // One fault refuses all of a resend, the other the end of it.
     for (name, offset) in [("all", 0), ("end", 900_000)] {
         let file = open(&mounted.mount, name, &MAKE);
         file.write(0, &pattern(4, 1 << 20));
@@ -273,7 +276,8 @@ fn power_cuts_under_writers_readers_and_syncs_of_several_processes_lose_nothing(
     assert!(cuts > 5, "{cuts} cuts");
 }
 
-/// Writes, syncs and reads blocks of its own, every fourth, until its input ends; each read must bring what it last wrote.
+/// Writes, syncs and reads its own blocks, every fourth one, until its input ends. Each read must
+/// return the last write.
 fn worker_checks_its_blocks(mount: &Mount, number: &str) {
     let file = open(mount, "data", &READ_WRITE);
     let number: u64 = number.parse().unwrap();
@@ -325,7 +329,8 @@ fn writers_killed_at_any_moment_leave_nothing_locked_and_nothing_wrong() {
     }
 }
 
-/// A process killed in a write that the server has got, or not: the newer data of others, committed, is what stays.
+/// A process is killed in a write that the server may or may not have received. The newer,
+/// committed data of other processes stays.
 #[test]
 fn what_a_killed_writer_left_never_comes_back_over_what_others_committed_after_it() {
     for cut_before in [false, true] {
@@ -338,7 +343,7 @@ fn what_a_killed_writer_left_never_comes_back_over_what_others_committed_after_i
         let kept = || Observer::at(mounted.mount.runtime_dir()).unwrap().unwrap().retained().bytes;
         let pid = mounted.filer.pid().to_string();
         crate::support::succeed(Command::new("kill").args(["-STOP", &pid]));
-        // It waits for an answer when no more is kept than was a moment ago.
+        // The writer waits for a reply if it keeps no more data than a moment ago.
         crate::support::await_until("the writer to be inside a write", Duration::from_secs(20), || {
             let before = kept();
             std::thread::sleep(Duration::from_millis(50)); // as long as some hundred writes take

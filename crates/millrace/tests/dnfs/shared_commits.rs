@@ -1,4 +1,5 @@
-//! Several processes that sync one file at once share COMMITs, and no sync returns before its data is stable.
+//! Several processes that sync one file at the same time share COMMITs, and no sync returns before
+//! its data is stable.
 
 use crate::mounted::{MAKE, Mounted, READ_WRITE, Worker, open, report_ready};
 use dnfs::mount::Mount;
@@ -87,7 +88,7 @@ fn a_sender_of_a_commit_that_is_stopped_is_waited_for_once() {
     let begun = Instant::now();
     for stopped in &workers[..2] {
         await_syncs(&notes, syncs(&notes) + 10);
-        stopped.signal("-STOP"); // in a COMMIT, mostly
+        stopped.signal("-STOP"); // usually in a COMMIT
     }
     await_syncs(&notes, syncs(&notes) + 60);
     assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
@@ -118,7 +119,8 @@ fn worker_syncs(mount: &Mount, argument: &str) {
     println!("ready");
     let mut count = 0u64;
     for value in 1u64.. {
-        // Twice: a write that is always flushed next would be sent stable, and leave nothing to commit.
+        // Two writes, because a single write that is always flushed next would be sent stable, and
+        // would leave nothing to commit.
         log.write(worker * BLOCK_BYTES + 8, &value.to_ne_bytes());
         log.write(worker * BLOCK_BYTES, &value.to_ne_bytes());
         if log.sync().is_ok() {

@@ -1,4 +1,4 @@
-//! More files than the shared segment has slots for: closed ones make room, written or not.
+//! More files than the shared segment has slots for. Closed ones make room, whether written or not.
 
 use crate::mounted::{MAKE, Mounted, READ_WRITE, at, open, try_open};
 use crate::support::{find_program, millrace, preload_library, skip, succeed};
@@ -6,7 +6,7 @@ use dnfs::mount::OpenHow;
 use dnfs::{Error, FsError};
 use std::process::Command;
 
-/// Slots the tests have: as many as get memory in one step.
+/// Number of slots for the tests: as many as get memory in one step.
 const LEFT: u32 = 256;
 const FILES: u32 = 2 * LEFT;
 const READ: OpenHow = OpenHow { write: false, ..READ_WRITE };
@@ -17,7 +17,7 @@ fn mounted(label: &str, filer_options: &[&str], mount_options: &str) -> Mounted 
     mounted
 }
 
-/// Files made by the server's host.
+/// Makes files on the server's host.
 fn make_files(mounted: &Mounted) -> impl Iterator<Item = String> {
     for number in 0..FILES {
         std::fs::write(mounted.filer.export().join(number.to_string()), b"there before").unwrap();
@@ -81,7 +81,7 @@ fn slots_of_lost_writes_are_kept_until_somebody_was_told() {
     drop(open(&mounted.mount, "one more", &MAKE));
 }
 
-/// A million files, half of them written: `make nightly`.
+/// A million files, half of which are written: `make nightly`.
 #[test]
 #[ignore = "nightly: a million files take an hour"]
 fn a_million_files_opened_and_closed_by_one_process_work() {

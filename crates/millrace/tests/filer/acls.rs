@@ -1,4 +1,4 @@
-//! POSIX ACLs of the served directory: the filer grants each user the same rights as the host.
+//! POSIX ACLs of the exported directory: the filer grants each user the same rights as the host.
 
 use crate::support::Scratch;
 use crate::support::filer::Filer;
@@ -37,7 +37,7 @@ fn acl(path: &Path, kind: &str) -> Option<Vec<u8>> {
     Some(value)
 }
 
-/// Whether the host grants a user a right, by test(1): `-r`, `-w`.
+/// Whether the host grants a user a right, according to test(1) with `-r` or `-w`.
 fn host_allows(wire: &Wire, right: &str, path: &Path) -> bool {
     let groups: Vec<String> = wire.groups.iter().map(u32::to_string).collect();
     let groups = if groups.is_empty() { "--clear-groups".into() } else { format!("--groups={}", groups.join(",")) };
@@ -54,7 +54,8 @@ fn can_read(wire: &mut Wire, file: FileHandle) -> bool {
     wire.nfs(Procedure::Read, &ReadArgs { file, offset: 0, count: 1 }).results::<ReadResult<'_>>().is_ok()
 }
 
-/// Connections of the owner, members of the owning group, of a named group, and of both, a named user, and another user.
+/// Connections of the owner, of members of the owning group, of a named group and of both, of a
+/// named user, and of another user.
 fn callers(port: u16) -> Vec<Wire> {
     let member = |uid, gid, groups: &[u32]| Wire { groups: groups.to_vec(), ..Wire::as_user(port, uid, gid) };
     vec![
@@ -86,7 +87,7 @@ fn a_user_has_the_rights_that_the_acl_grants_on_the_host() {
     std::fs::write(&file, b"data").unwrap();
     std::os::unix::fs::chown(&file, Some(3000), Some(4000)).unwrap();
     let handle = callers[0].lookup(root, "file").unwrap().object;
-    // Each list twice, so that a cached ACL of the list before would be noticed.
+    // Each list is tested twice, so that the test notices a cached ACL of the list before.
     for list in lists.iter().chain(lists) {
         set_acl(&file, "access", list);
         for wire in &mut callers {
@@ -149,7 +150,7 @@ fn an_object_created_below_a_default_acl_has_the_mode_and_acl_that_the_host_give
         wire.create_with(handle, &file, CreateHow::Guarded(set)).unwrap();
         let made = wire.nfs(Procedure::MkDir, &MkDirArgs { place: place(handle, &folder), attributes });
         made.results::<CreateResult>().unwrap();
-        // The same objects, created on the host. Below a default ACL the umask does not apply.
+        // The same objects, created on the host. The umask does not apply below a default ACL.
         let local_file = dir.join(format!("host-{file}"));
         let local_folder = dir.join(format!("host-{folder}"));
         let open = rustix::fs::OFlags::CREATE | rustix::fs::OFlags::WRONLY;

@@ -1,5 +1,6 @@
-//! Calls that a worker carries out together: stable writes that wait for each other's flush share it, and share its failure; where
-//! nothing is flushed, all calls of a connection.
+//! Calls that a worker executes together. Stable writes that wait for each other's flush share it,
+//! and share its failure. On a volume without flushes, a worker executes all calls of a connection
+//! together.
 
 use crate::support::Scratch;
 use crate::support::wire::{Wire, place, write_args};
@@ -18,7 +19,7 @@ use volume::{Durability, Options, Volume};
 const PAGE: usize = 4096;
 const WRITES: u64 = 48;
 
-/// A filer in this process, so that its volume can be read and faults set in it.
+/// A filer in this process, so that a test can read its volume and set faults in it.
 pub(crate) struct FilerHere {
     pub volume: Volume,
     pub server: Arc<Server>,
@@ -50,7 +51,8 @@ impl FilerHere {
         Self { volume, server, thread, port, scratch }
     }
 
-    /// Sends that many stable writes of a page each at once, of its number from 1; how each was answered.
+    /// Sends [`WRITES`] stable writes of one page each at once. Each page contains its number,
+    /// counted from 1. Returns the result of each.
     fn write_at_once(&self, wire: &mut Wire, file: FileHandle) -> Vec<Result<u32, NfsStatus>> {
         let (mut bytes, mut sent) = (Vec::new(), BTreeSet::new());
         for n in 0..WRITES {
@@ -73,7 +75,7 @@ impl Drop for FilerHere {
     fn drop(&mut self) {
         self.server.stop();
         let ended = self.thread.take().unwrap().join();
-        // A poisoned volume says so at its end; a test says what it expects.
+        // A poisoned volume reports that at its end. The test checks the error itself.
         assert!(ended.is_ok() || std::thread::panicking());
     }
 }
@@ -90,7 +92,8 @@ fn writes_that_wait_for_a_slow_flush_share_the_next_one() {
     assert!(answers.iter().all(|answer| *answer == Ok(PAGE as u32)), "{answers:?}");
     let after = filer.volume.counters();
     assert_eq!(after.stable_writes - before.stable_writes, WRITES);
-    // Two begin at once with what has come by then; what came while they ran shares the next ones.
+    // Two flushes begin at once with the writes that have arrived. Writes that arrive meanwhile
+    // share the next flushes.
     let flushes = after.data_flushes - before.data_flushes;
     assert!(flushes <= WRITES / 4, "{flushes} flushes for {WRITES} writes");
     assert_eq!(flushes + after.shared_flushes - before.shared_flushes, WRITES);

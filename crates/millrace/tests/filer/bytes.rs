@@ -1,4 +1,5 @@
-//! Bytes that are no RPC, or RPC that is damaged: the filer answers, refuses or hangs up, and serves on.
+//! Bytes that are not RPC, and damaged RPC. The filer answers, refuses or closes the connection,
+//! and continues to serve.
 
 use crate::support::Scratch;
 use crate::support::filer::Filer;
@@ -14,7 +15,7 @@ use sim::{Rng, sweep};
 use std::io::{Read, Write};
 use std::time::Duration;
 
-/// A good call of a random kind.
+/// A valid call of a random kind.
 fn some_call(wire: &mut Wire, rng: &mut Rng) -> Vec<u8> {
     let root = nfs_proto::nfs3::FileHandle::new(&rng.bytes(36)).unwrap();
     let set = SetAttr { mode: Some(0o644), size: Some(5), ..SetAttr::default() };
@@ -37,7 +38,8 @@ fn some_call(wire: &mut Wire, rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// Damages a record: bits, length words, cut or lengthened bodies; the mark is set right again most of the time.
+/// Damages a record: bits, length words, cut or extended bodies. Most of the time, the record mark
+/// is corrected afterwards.
 fn damage(record: &mut Vec<u8>, rng: &mut Rng) {
     for _ in 0..=rng.below(4) {
         let words = record.len() / 4;
@@ -74,7 +76,7 @@ fn damaged_calls_leave_the_filer_serving() {
             damage(&mut record, &mut rng);
             stream.extend(record);
         }
-        // The filer may hang up in the middle: that is an answer too.
+        // The filer may close the connection in the middle, which is also a valid reaction.
         for piece in stream.chunks(1 + rng.index(4000)) {
             if wire.stream.write_all(piece).is_err() {
                 break;
@@ -144,7 +146,7 @@ fn calls_in_single_bytes_and_in_fragments_are_understood() {
     assert_eq!(wire.receive().0, whole);
 }
 
-/// A client that asks and never reads must not grow the filer's memory, nor keep others waiting.
+/// The client calls and never reads. It must not increase the filer's memory or delay others.
 #[test]
 fn a_client_that_takes_no_replies_costs_only_itself() {
     let scratch = Scratch::new("slow");

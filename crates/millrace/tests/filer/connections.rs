@@ -1,4 +1,4 @@
-//! Connections as clients and others make them: calls that overlap, reads that wait for the store, peers that stall.
+//! Connections in unusual use: calls that overlap, reads that wait for the store, peers that stall.
 
 use crate::support::filer::Filer;
 use crate::support::wire::Wire;
@@ -13,7 +13,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Has the kernel forget the content of a file; false where it has nowhere else to keep it.
+/// Makes the kernel drop the content of a file from memory. False if the file is only in memory.
 fn drop_from_memory(path: &Path) -> bool {
     if succeed(Command::new("stat").args(["-f", "-c", "%T"]).arg(path)).starts_with("tmpfs") {
         return false;
@@ -40,8 +40,8 @@ fn a_read_that_waits_for_the_store_does_not_hold_up_the_calls_behind_it() {
     let root = wire.root();
     let file = wire.lookup(root, "f").unwrap().object;
     let at = |part: usize| part * 8 * READ;
-    // Whether the last of the reads or the call behind it is answered first is a race that the call has to win sometimes; it
-    // never would if it had to wait.
+    // Whether the filer answers the last read or the call after it first is a race. The call must
+    // sometimes win; if it had to wait, it would never win.
     for _ in 0..100 {
         if !drop_from_memory(&path) {
             return skip_unsupported("the scratch directory is in memory, where nothing is cold");
@@ -70,7 +70,8 @@ fn a_read_that_waits_for_the_store_does_not_hold_up_the_calls_behind_it() {
     panic!("the call behind the reads always waited for them");
 }
 
-/// A million bytes went over each of some of them; all have mounted, written and read a page, and now they rest.
+/// Some connections have transferred a million bytes each. All have mounted, and have written and
+/// read a page. Now they are idle.
 #[test]
 fn a_thousand_idle_connections_stay_below_64_mebibytes() {
     assert!(descriptors_up_to(4096) > 1200, "the host lets a process have too few descriptors for 1,000 connections");
@@ -90,7 +91,8 @@ fn a_thousand_idle_connections_stay_below_64_mebibytes() {
             assert_eq!(wire.receive().results::<ReadResult<'_>>().unwrap().data.0.len(), bytes);
         }
     }
-    // The program's own pages are some 8 MiB of a release build, whose whole `make bench` holds against 64.
+    // The program's own pages are about 8 MiB of a release build, whose complete memory `make
+    // bench` checks against 64 MiB.
     let quiet = await_until("1,000 quiet connections below 56 MiB of their own", Duration::from_secs(30), || {
         Some(filer.anonymous()).filter(|bytes| *bytes < 56 << 20)
     });
@@ -101,7 +103,7 @@ fn a_thousand_idle_connections_stay_below_64_mebibytes() {
     }
 }
 
-/// Each asks for much, by calls that wait for the store and such that do not, and takes nothing.
+/// Each peer requests much, by calls that wait for the store and by calls that do not, and reads no replies.
 #[test]
 fn peers_that_take_no_replies_share_a_bounded_memory() {
     let scratch = Scratch::new("takers");
@@ -110,7 +112,7 @@ fn peers_that_take_no_replies_share_a_bounded_memory() {
     await_connections(&filer, 1, Duration::from_secs(20));
 }
 
-/// Little now and then is as good as nothing.
+/// A peer that reads a little now and then is treated as one that reads nothing.
 #[test]
 #[ignore = "nightly: two minutes, four times the time limit of a reply"]
 fn peers_that_take_a_little_now_and_then_are_dropped() {
@@ -121,13 +123,15 @@ fn peers_that_take_a_little_now_and_then_are_dropped() {
     let wires = peers_that_take_nothing(&filer);
     let trickle = Trickle::start(wires.iter().step_by(4).map(|wire| wire.stream.try_clone().unwrap()).collect());
     let begun = Instant::now();
-    // Two limits for the reply it is at; as much again where that was nearly taken, and the next one begins.
+    // Two time limits for the reply that is being sent. If that was nearly complete, two more for
+    // the next one.
     await_connections(&filer, 1, SEND_TIMEOUT * 4 + Duration::from_secs(30));
     println!("dropped after {:?}, {} bytes were taken meanwhile", begun.elapsed(), trickle.finish());
     assert!(other.getattr(root).is_ok(), "who takes replies stays");
 }
 
-/// Peers that asked for 64 MiB each and take none of it, once they have what their sockets hold; the filer's memory is bounded.
+/// Peers that have requested 64 MiB each and read none of it, when their sockets are full. The
+/// filer's memory is bounded.
 fn peers_that_take_nothing(filer: &Filer) -> Vec<Wire> {
     let path = filer.export().join("f");
     std::fs::write(&path, vec![1; 64 << 20]).unwrap();
@@ -144,7 +148,7 @@ fn peers_that_take_nothing(filer: &Filer) -> Vec<Wire> {
             wire
         })
         .collect();
-    // Until nothing moves any more: no read was answered for a while.
+    // The filer waits for its peers if no READ was executed for a while.
     let reads = || filer.calls("READ");
     let mut before = reads();
     await_until("the filer to wait for its peers", Duration::from_secs(60), || {
@@ -164,7 +168,7 @@ fn await_connections(filer: &Filer, count: u64, limit: Duration) {
     });
 }
 
-/// Takes 2 KiB a second from each.
+/// Reads 2 KiB per second from each peer.
 struct Trickle {
     stop: Sender<()>,
     work: JoinHandle<usize>,
@@ -183,7 +187,7 @@ impl Trickle {
         Self { stop, work }
     }
 
-    /// Ends it; the bytes it took.
+    /// Ends the reading. Returns the number of bytes that were read.
     fn finish(self) -> usize {
         drop(self.stop);
         self.work.join().unwrap()

@@ -1,10 +1,12 @@
-//! The crash oracle. Clients write, commit, make, move and remove, and note every promise they get; then the filer is killed
-//! or its power cut in the middle of it, it starts again, and everything is compared: nothing that was promised stable may be
-//! lost or torn, whether data, names, sizes or modes. The same on a store that runs full, and with a flush that fails.
+//! The crash oracle. Clients write, commit, create, move and remove, and note every promise that
+//! they get. Meanwhile the filer is killed, or its power is cut. It starts again, and everything is
+//! compared: no data, name, size or mode that was promised stable may be lost or torn. The same for
+//! a store that runs full, and with a flush that fails.
 //!
-//! Ten injected crashes each; `MILLRACE_E2E_SEEDS` seeds of ten (1 unless more than the usual 2 are asked for, so 200 crashes in
-//! `make nightly`). `MILLRACE_SEED` replays one. A kill loses the process but no page of the kernel; a cut loses, by the loss
-//! layer, all that was not promised or what its seed says of it.
+//! Each test has ten injected crashes for each seed. There are `MILLRACE_E2E_SEEDS` seeds, or 1 if
+//! that is at most the usual 2, so `make nightly` has 200 crashes. `MILLRACE_SEED` replays one
+//! seed. A kill loses the process, but no page of the kernel. A cut loses, by the loss layer, all
+//! that was not promised, or the part of it that its seed chooses.
 
 use crate::oracle::lane::{Lane, Stopped};
 use crate::support::Scratch;
@@ -52,12 +54,13 @@ fn nothing_promised_is_lost_by_a_flush_that_fails() {
         let mut world = World::new(&scratch, seed);
         (0..CRASHES).for_each(|nth| world.crash_and_check(nth, &Beside::FailingFlush));
         println!("seed {seed}: {world}");
-        // Three of four do; the crash comes before the flush in the others. Few in one seed are chance.
+        // Three of four crashes come after the failed flush, the others before it. Within one seed,
+        // the number varies.
         assert!(world.poisoned > CRASHES as u64 / 4, "few flushes failed");
     }
 }
 
-/// An oracle that never says no proves nothing.
+/// A test that never finds a fault proves nothing.
 #[test]
 fn a_store_that_lies_about_its_writes_is_found_out() {
     let scratch = Scratch::new("oracle-liar");
@@ -66,15 +69,15 @@ fn a_store_that_lies_about_its_writes_is_found_out() {
     assert!(faults.iter().any(|fault| fault.contains("sector")), "not found out: {faults:?}");
 }
 
-/// What goes wrong beside the crash.
+/// What fails in addition to the crash.
 enum Beside {
-    /// Flushes are slow now and then, so that crashes fall into them.
+    /// Some flushes are slow, so that crashes hit them.
     None,
-    /// This fault from the start of the load.
+    /// This fault, from the start of the load.
     Fault(&'static str),
-    /// The store is full of itself.
+    /// The store is full without a fault.
     Full,
-    /// A flush fails somewhere in the load.
+    /// A flush fails at some point of the load.
     FailingFlush,
 }
 
@@ -101,7 +104,7 @@ impl InjectedCrash {
     }
 }
 
-/// A filer, its clients, and what comes next.
+/// A filer, its clients, and the next crash.
 struct World {
     filer: Filer,
     lanes: Vec<Lane>,
@@ -136,7 +139,7 @@ impl World {
         );
     }
 
-    /// Load, crash, restart, compare: what is wrong.
+    /// Load, crash, restart, comparison. Returns what is wrong.
     fn crash(&mut self, beside: &Beside, answers: u64) -> Vec<String> {
         let before = verifier(&self.filer);
         match beside {
@@ -158,9 +161,10 @@ impl World {
         self.filer.restart_with(&options.iter().map(String::as_str).collect::<Vec<_>>());
         let now = verifier(&self.filer);
         match crash {
-            // The page cache survived: nothing was lost.
+            // The page cache survived, so nothing was lost.
             InjectedCrash::Kill if matches!(beside, Beside::None) => assert_eq!(now, before),
-            // A flush may have failed after all; and where there is no space, older data may have met the same fate.
+            // The verifier may have changed: a flush may have failed after the last reply, and on a
+            // full store also for older data.
             InjectedCrash::Kill if !refused => {}
             _ => assert_ne!(now, before, "{crash:?}, refused: {refused}"),
         }
@@ -175,7 +179,8 @@ impl World {
         assert_eq!(reply["ok"], true, "{reply}");
     }
 
-    /// All clients at work until so many answers came, then the crash; how each was stopped.
+    /// Lets all clients work until this number of replies has arrived, then injects the crash.
+    /// Returns how each client was stopped.
     fn load_until(&mut self, answers: u64, crash: InjectedCrash) -> Vec<Stopped> {
         let (port, filer, undone) = (self.filer.port, &mut self.filer, &mut self.undone);
         let (answered, heard) = mpsc::channel();
@@ -221,7 +226,7 @@ fn seeds() -> Vec<u64> {
     crate::support::seeds(|count| if count > 2 { count } else { 1 })
 }
 
-/// A small ext4 on a loop device, nearly full, as the served folder; unmounted when dropped.
+/// A small, nearly full ext4 on a loop device, as the exported folder. Dropping it unmounts it.
 struct SmallDisk {
     mounted: PathBuf,
 }
@@ -234,7 +239,7 @@ impl SmallDisk {
         run("mkfs.ext4", &["-q", "-b", "4096", "-J", "size=4", "-m", "0", file])?;
         run("mount", &["-o", "loop", file, &folder])?;
         let disk = Self { mounted };
-        // The loss layer needs a block for its directory, which a full store would not have.
+        // The loss layer needs a block for its directory, for which a full store has no space.
         std::fs::create_dir(disk.mounted.join(".millrace-limbo")).unwrap();
         let free = run("stat", &["-f", "-c", "%a", &folder])?;
         let ballast = free.trim().parse::<u64>().unwrap().saturating_sub(384) * 4096;

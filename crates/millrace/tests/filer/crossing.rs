@@ -1,4 +1,5 @@
-//! File systems that are mounted inside a volume with `crossmnt`. Clients see each as a separate file system, with the rules of the volume.
+//! File systems that are mounted inside a volume with `crossmnt`. Clients see each as a separate
+//! file system, with the rules of the volume.
 
 use crate::support::configured::{Configured, serve, write};
 use crate::support::mounted::Mounted;
@@ -68,7 +69,7 @@ fn file_systems_inside_a_volume_with_crossmnt_are_separate_from_it_and_from_each
     assert_ne!(files[1].0, files[3].0);
     assert_eq!([one, two].map(|dir| total_bytes(&mut wire, dir)), [8 << 20; 2]);
     assert!(total_bytes(&mut wire, root) != 8 << 20);
-    // Back to the outer file system.
+    // The parent of a mounted root is in the outer file system.
     for (dir, above) in [(one, root), (deeper, one), (two, root), (root, root)] {
         assert_eq!(look_up(&mut wire, dir, "..").0, above);
     }
@@ -84,7 +85,7 @@ fn file_systems_inside_a_volume_with_crossmnt_are_separate_from_it_and_from_each
     assert_eq!(wire.nfs(Procedure::Link, &args).results::<LinkResult>().unwrap_err().status, NfsStatus::XDev);
 }
 
-/// The names of a directory, with the handle and the file system of each.
+/// The names in a directory, with the handle and the file system of each.
 fn entries(wire: &mut Wire, dir: FileHandle) -> Vec<(String, Option<(FileHandle, u64)>)> {
     let args = ReadDirPlusArgs { dir, cookie: 0, cookie_verifier: CookieVerifier::default(), dir_count: 4096, max_count: 16384 };
     let reply = wire.nfs(Procedure::ReadDirPlus, &args);
@@ -133,7 +134,7 @@ fn after_a_remount_a_file_system_inside_has_the_same_handles_and_another_verifie
     assert_eq!(commit(&mut wire, outer), after);
     restart(&mut filer);
     mounted.end();
-    // A file system of the same type and size, so that its first objects have the same numbers.
+    // The new file system has the same type and size, so that its first objects have the same numbers.
     succeed(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image));
     let _mounted = Mounted::image(&image, at).unwrap();
     filer = Configured::start(&scratch, VOLUME);
@@ -162,10 +163,10 @@ fn a_reload_serves_exactly_the_file_systems_that_are_mounted_then() {
     let (inside, _) = look_up(&mut wire, root, "inside");
     assert_ne!(inside, below);
     let file = wire.create(inside, "file");
-    filer.edit(|text| text + "cache = \"dropbehind\"\n"); // takes effect at the next start
+    filer.edit(|text| text + "cache = \"dropbehind\"\n"); // effective from the next start on
     filer.order(&["reload"]);
     assert!(wire.getattr(file).is_ok());
-    drop(first); // lazily: the filer has it open
+    drop(first); // lazily, because the filer has it open
     let second = Mounted::tmpfs(at, 8).unwrap();
     filer.order(&["reload"]);
     assert_ne!(look_up(&mut wire, root, "inside").0, inside);
@@ -180,7 +181,7 @@ fn a_reload_serves_exactly_the_file_systems_that_are_mounted_then() {
     assert_ne!(below, inside);
 }
 
-/// Removes the notes of all file systems that were served inside the volume.
+/// Removes the state of all file systems that were served inside the volume.
 fn forget(scratch: &Scratch) {
     for state in std::fs::read_dir(scratch.path().join("state/open/inside")).unwrap() {
         let _ = std::fs::remove_file(state.unwrap().path().join("at"));
@@ -206,7 +207,7 @@ fn a_file_system_that_is_not_mounted_any_more_is_not_replaced_by_the_directory_b
     let (dir, _) = look_up(&mut wire, root, "dir");
     let (inside, _) = look_up(&mut wire, dir, "inside");
     assert!(!warned());
-    drop(mounted); // lazily: the filer has it open
+    drop(mounted); // lazily, because the filer has it open
     let refused = |wire: &mut Wire| assert_eq!(wire.lookup(dir, "inside").unwrap_err().status, NfsStatus::XDev);
     refused(&mut wire);
     assert!(warned());
@@ -219,14 +220,14 @@ fn a_file_system_that_is_not_mounted_any_more_is_not_replaced_by_the_directory_b
     assert!(warned());
     wire = Wire::connect(filer.port(0));
     refused(&mut wire);
-    // A new file system there is served.
+    // The filer serves a new file system there.
     let mounted = Mounted::tmpfs(at, 8).unwrap();
     filer.order(&["reload"]);
     assert_ne!(look_up(&mut wire, dir, "inside").0, inside);
     drop(mounted);
     filer.order(&["reload"]);
     refused(&mut wire);
-    // The administrator says that both are gone for good.
+    // The administrator declares that both are gone for good.
     forget(&scratch);
     filer.order(&["reload"]);
     let (below, _) = look_up(&mut wire, dir, "inside");
@@ -242,7 +243,7 @@ fn a_directory_is_served_once_whatever_bind_mount_leads_to_it() {
     let filer = Configured::start(&scratch, &format!("{VOLUME}{second}"));
     let listed = || filer.order(&["list"]);
     assert!(!listed().contains("open:inside"), "{}", listed());
-    // The volume is served already when the mount appears.
+    // The filer already serves the volume when the mount appears.
     let _late = Mounted::bind(&other, open.join("late")).unwrap();
     filer.order(&["reload"]);
     assert!(!listed().contains("open:late"), "{}", listed());
@@ -251,7 +252,7 @@ fn a_directory_is_served_once_whatever_bind_mount_leads_to_it() {
     let _again = Mounted::bind(&open.join("one"), other.join("again")).unwrap();
     filer.order(&["reload"]);
     assert!(listed().contains("open:one") && !listed().contains("other:again"), "{}", listed());
-    // `millrace volume create` with the directory itself, one below it and one above it.
+    // `millrace volume create` with the directory itself, with one below it, and with one above it.
     for (name, dir) in [("equal", other.clone()), ("below", other.join("below")), ("above", scratch.path().to_path_buf())] {
         let bound = scratch.path().with_extension(name);
         let _bound = Mounted::bind(&dir, bound.clone()).unwrap();
@@ -282,7 +283,7 @@ fn a_second_mount_of_a_served_file_system_leads_to_it_and_a_mount_of_the_volumes
     let filer = Configured::start(&scratch, VOLUME);
     let mut wire = Wire::connect(filer.port(0));
     let root = wire.mount("/open").unwrap();
-    // The mount that comes first by name has the volume.
+    // The mount whose name comes first belongs to the volume.
     let (again, _) = look_up(&mut wire, root, "again");
     let (one, _) = look_up(&mut wire, root, "one");
     assert_eq!(one, again);

@@ -1,4 +1,5 @@
-//! More connections than there are places, all of which call: who is let in, and what they hold together.
+//! More connections than the filer accepts, all of which call: which of them it accepts, and the
+//! limit on their memory.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -11,7 +12,7 @@ use filer::limits::{BUFFER_BYTES_MAX, CONNECTIONS_MAX, OTHERS_RESERVED, STRANGER
 use nfs_proto::nfs3::{Procedure, StableHow};
 use nfs_proto::record::LAST_FRAGMENT;
 
-/// A filer whose only volume these clients may use, listening on both loopbacks.
+/// A filer on both loopbacks, with one volume for these clients.
 fn serving(scratch: &Scratch, clients: &str) -> Configured {
     scratch.folder("vol");
     let volume = format!("[[volume]]\nname = \"vol\"\ndir = \"DIR/vol\"\nsquash = \"none\"\nclients = [{clients}]\n");
@@ -25,7 +26,8 @@ fn connect(address: &str, port: u16) -> Wire {
     Wire { stream, xid: 1, uid: 0, gid: 0, groups: Vec::new() }
 }
 
-/// As many connections from 127.0.0.1, each of which calls NULL at once; those that were answered.
+/// Opens this number of connections from 127.0.0.1, each of which calls NULL at once. Returns those
+/// that got a reply.
 fn callers(filer: &Configured, count: usize) -> Vec<Wire> {
     let call = |_| {
         let mut wire = connect("127.0.0.1", filer.port(0));
@@ -52,7 +54,7 @@ fn clients_that_no_rule_names_keep_nobody_out_who_is_named() {
 #[test]
 #[ignore = "nightly: twelve thousand connections, ten seconds"]
 fn one_address_keeps_no_other_out_though_all_its_connections_call() {
-    // The filer starts with the limit of this process, and its volumes may use half of it.
+    // The filer starts with the limit of this process. Its volumes may use half of it.
     if !has_descriptors(3 * CONNECTIONS_MAX as u64) {
         return;
     }
@@ -77,13 +79,13 @@ fn records_that_were_begun_hold_no_more_memory_than_all_may_and_others_are_serve
     let begin = |_| {
         let mut wire = connect("127.0.0.1", filer.port(0));
         let record = wire.nfs_record(Procedure::Null, &());
-        // Called once, so that nobody has to leave for another.
+        // Each connection has called once, so that none must be closed for another.
         wire.stream.write_all(&record).and_then(|()| wire.try_receive().map(drop)).unwrap();
         wire.stream.write_all(&begun).map(|()| wire)
     };
     let mut crowd: Vec<_> = (0..900).map(begin).collect();
     for wire in crowd.iter_mut().flatten() {
-        let _ = wire.stream.write_all(&[0; 1000]); // those that were closed by now take nothing
+        let _ = wire.stream.write_all(&[0; 1000]); // connections that the filer has closed accept nothing
     }
     let held = filer.figure("millrace_buffer_bytes");
     println!("900 records of a MiB begun: buffers of {} MiB", held >> 20);

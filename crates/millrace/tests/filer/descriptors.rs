@@ -1,4 +1,5 @@
-//! Descriptors are one budget for the process: no call and no connection fails while clients read or write many files of many volumes.
+//! All descriptors of the process share one budget: no call and no connection fails while clients
+//! read or write many files of many volumes.
 
 use std::path::Path;
 

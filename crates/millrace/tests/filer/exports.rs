@@ -1,4 +1,5 @@
-//! Several volumes with rules of their own from one file: who gets what, and what a reload changes while clients are there.
+//! Several volumes with their own rules in one file: the access of each client, and what a reload
+//! changes while clients are connected.
 
 use std::net::TcpStream;
 use std::os::unix::fs::MetadataExt;
@@ -16,7 +17,7 @@ use nfs_proto::nfs3::{self, FsStatResult, NfsStatus, ObjectArgs, Procedure, Stab
 use nfs_proto::portmap2::{self, IPPROTO_TCP, Mapping};
 use nfs_proto::rpc::ReplyStatus;
 
-/// Two volumes: `open` for both loopbacks, `closed` for IPv4 only.
+/// Two volumes: `open` for both loopbacks, `closed` only for IPv4.
 const TWO: &str = r#"
 [[volume]]
 name = "open"
@@ -60,12 +61,12 @@ fn v6(filer: &Configured) -> Wire {
 enum Client {
     Ours,
     Libnfs,
-    /// libnfs run by a user who gets no port below 1024.
+    /// libnfs, run by a user that may not use ports below 1024.
     LibnfsOfNobody,
 }
 
 impl Client {
-    /// Why it cannot be tried here.
+    /// Why the client cannot be tested here.
     fn missing(self) -> Option<&'static str> {
         let lacks = |programs: &[&str]| programs.iter().any(|program| find_program(program).is_none());
         match self {
@@ -105,7 +106,7 @@ impl Client {
     }
 }
 
-/// The same of our own client, over IPv6.
+/// Runs Millrace's client over IPv6.
 fn ours(filer: &Configured, action: &str, path: &str) -> Output {
     let port = filer.port(1);
     let url = format!("nfs://[::1]:{port}{path}?nfsport={port}&mountport={port}");
@@ -145,7 +146,7 @@ fn fences_are_served_to_those_who_may_use_an_export_and_to_nobody_else() {
     assert_eq!(attached(connect("127.0.0.1", filer.portmap())), ReplyStatus::ProgramUnavailable);
 }
 
-/// A volume for each rule; everybody of the host may write to its directory, in which a file is.
+/// A volume for each rule. All users of the host may write to its directory, which contains a file.
 fn one_volume_a_rule(scratch: &Scratch) -> String {
     let rules = [
         ("root", "127.0.0.1", "squash = \"root\"\nanonymous_uid = 7001\nanonymous_gid = 7002"),
@@ -166,7 +167,7 @@ fn one_volume_a_rule(scratch: &Scratch) -> String {
     text
 }
 
-/// Reads and copies, as the rules of each volume let this client.
+/// Asserts that the client can read and copy what the rules of each volume allow.
 fn gets_what_the_rules_say(client: Client) {
     if let Some(reason) = client.missing() {
         return skip(reason);
@@ -184,12 +185,12 @@ fn gets_what_the_rules_say(client: Client) {
         assert!(read.status.success() && read.stdout == b"there\n", "{client:?} {name}: {}", text(&read));
         assert!(copied.status.success(), "{client:?} {name}: {}", text(&copied));
         let made = std::fs::metadata(scratch.path().join(name).join(format!("by-{client:?}"))).unwrap();
-        // A filer that is not root serves its own user only, as whom everything is made.
+        // A filer that is not root serves only its own user, and makes everything as that user.
         assert!(!is_root() || (made.uid(), made.gid()) == owner, "{client:?} {name}: {}:{}", made.uid(), made.gid());
     }
     let read = client.read(&filer, "ro");
     assert!(read.status.success() && read.stdout == b"there\n", "{client:?}: {}", text(&read));
-    // libnfs takes a port below 1024 where it may, our client never does.
+    // libnfs uses a port below 1024 if it may. Millrace's client never does.
     let privileged = matches!(client, Client::Libnfs) && is_root();
     assert_eq!(client.read(&filer, "privileged").status.success(), privileged, "{client:?}");
     let refused: &[&str] = if privileged { &["outside", "family"] } else { &["outside", "family", "privileged"] };
@@ -279,7 +280,7 @@ fn a_volume_taken_out_is_served_no_more_and_can_come_back_with_its_handles() {
     assert_eq!(wire.getattr(file).unwrap_err().status, NfsStatus::BadHandle);
     let open = wire.mount("/open").unwrap();
     assert!(wire.getattr(open).is_ok());
-    // One connection has not called since.
+    // One connection has not called since then.
     filer.edit(|_| whole);
     assert_eq!(filer.order(&["reload"]), "added: closed\n");
     assert!(wire.getattr(file).is_ok() && idle.getattr(file).is_ok());
@@ -290,7 +291,8 @@ fn a_volume_taken_out_is_closed_by_the_reload_although_connections_are_idle() {
     let scratch = scratch("out-idle", &["open", "closed"]);
     let filer = Configured::start(&scratch, TWO);
     let serving = || crate::parked::serving(filer.pid());
-    // One connection has no thread any more at the reload, the other one waits for its next call on its thread.
+    // At the reload, one connection has no thread any more, and the other one waits for its next
+    // call on its thread.
     let (mut parked, mut waiting) = (v4(&filer), v4(&filer));
     let dir = parked.mount("/db/closed").unwrap();
     let file = parked.create(dir, "file");
@@ -306,7 +308,7 @@ fn a_volume_taken_out_is_closed_by_the_reload_although_connections_are_idle() {
     assert!(waiting.mount("/open").is_ok());
 }
 
-/// The number of descriptors of a process that lead to `dir` or below it.
+/// Number of descriptors of a process that lead to `dir` or below it.
 fn open_below(pid: u32, dir: &Path) -> usize {
     let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
     let links = descriptors.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
@@ -321,13 +323,13 @@ fn a_broken_file_changes_nothing_and_says_what_is_wrong_where() {
     let dir = wire.mount("/open").unwrap();
     let good = std::fs::read_to_string(scratch.path().join("filer.toml")).unwrap();
     for (from, to, said) in [
-        ("squash = \"none\"", "squahs = \"none\"", "line 10: unknown field `squahs`"),
+        ("squash = \"none\"", "squahs = \"none\"", ":10: unknown field `squahs`"),
         ("squash = \"none\"", "squahs = \"none\"", "`squash`"),
-        ("\"::1\"", "\"::1/200\"", "line 9: \"::1/200\" is not a network: an address has 128 bits"),
-        ("name = \"closed\"", "name = \"open\"", "line 12: volume \"open\" is already defined on line 6"),
+        ("\"::1\"", "\"::1/200\"", ":9: clients: \"::1/200\" is not a network: an address has 128 bits"),
+        ("name = \"closed\"", "name = \"open\"", ":12: volume \"open\" is already defined on line 6"),
         ("DIR/closed", "DIR/missing", "/missing does not exist"),
         ("DIR/closed", "DIR/open", "are the same, or one is in the other"),
-        ("squash", "[squash", "line 10"),
+        ("squash", "[squash", ":10: "),
     ] {
         let here = scratch.path().to_str().unwrap();
         filer.edit(|_| {
@@ -362,7 +364,7 @@ fn what_keeps_a_file_from_being_served_names_the_object_and_the_fix() {
     let misspelled = std::fs::read_to_string(&file).unwrap().replacen("squash", "squahs", 1);
     std::fs::write(&file, misspelled).unwrap();
     let said = text(&serve(&file).output().unwrap());
-    let error = format!("cannot read the configuration {}, line 10: unknown field `squahs`: did you mean", file.display());
+    let error = format!("cannot read the configuration {}:10: unknown field `squahs`: did you mean", file.display());
     assert!(said.contains(&error), "{said}");
 }
 

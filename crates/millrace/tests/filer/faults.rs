@@ -1,5 +1,6 @@
-//! Faults on demand, as an operator sets them on a running filer and a client meets them: each does what it says, where it
-//! says, is counted, and is gone when it is cleared. A copy of a volume as a power cut would leave it.
+//! Faults that an operator sets on a running filer and that a client meets. Each does what it
+//! should at the right place, is counted, and ends when it is cleared. Also a copy of a volume as a
+//! power cut would leave it.
 
 use crate::support::filer::Filer;
 use crate::support::wire::{Wire, place};
@@ -12,7 +13,7 @@ use nfs_proto::rpc::Xid;
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-/// `millrace volume …` on this filer.
+/// Runs `millrace volume …` on this filer.
 fn volume(filer: &Filer, arguments: &[&str]) -> Output {
     millrace().arg("volume").args(arguments).arg("--admin").arg(&filer.admin).output().unwrap()
 }
@@ -51,7 +52,7 @@ fn a_lost_answer_is_given_again_and_the_call_not_done_again() {
     crate::support::await_until("the name to go", Duration::from_secs(30), || {
         (!filer.export().join("gone").exists()).then_some(())
     });
-    // What answers next is the call behind it.
+    // The next reply is that of the call after the lost one.
     assert_eq!(wire.lookup(root, "gone").unwrap_err().status, NfsStatus::NoEnt);
     wire.send(&remove);
     assert!(wire.receive().results::<WccResult>().is_ok(), "removed once, so it says yes again");
@@ -92,7 +93,7 @@ fn a_reset_loses_the_call_or_only_its_answer_as_told() {
         again.send(&record);
         assert!(again.receive().results::<CreateResult>().is_ok(), "{fault}: sent again it is answered, and done once");
     }
-    // Others were not concerned.
+    // Other calls do not meet the fault.
     assert!(wire.getattr(root).is_ok());
 }
 
@@ -120,7 +121,7 @@ fn a_delayed_answer_is_overtaken_and_a_slow_server_is_not() {
     let begun = Instant::now();
     wire.nfs(Procedure::Read, &read);
     assert!(begun.elapsed() >= Duration::from_millis(100));
-    // Who waits by a fault is let go when it is cleared.
+    // Clearing a fault ends the wait of its calls.
     clear(&filer);
     add(&filer, "slow,on=READ,delay_ms=60000");
     let record = wire.nfs_record(Procedure::Read, &read);

@@ -1,5 +1,6 @@
-//! A WRITE that is still on its way on a dead connection when its client sends it again elsewhere, and then writes something
-//! newer: it must never land behind that. NFS version 3 does not promise it; ATTACH and FENCE do (`nfs_proto::channel1`).
+//! A WRITE is still in transit on a dead connection when its client resends it elsewhere and then
+//! writes newer data. The old WRITE must never overwrite that data. NFS version 3 does not
+//! guarantee this; ATTACH and FENCE do (`nfs_proto::channel1`).
 
 use crate::support::filer::Filer;
 use crate::support::proxy::Proxy;
@@ -25,7 +26,7 @@ fn ask(wire: &mut Wire, procedure: Channel, args: &dyn nfs_proto::xdr::Encode) -
 /// The secret of the mount in these tests.
 const SECRET: u64 = 0x5ec2e7;
 
-/// Attaches channel 1 of a process of the mount. Asks for the number of the filer's run first.
+/// Attaches channel 1 of a process of the mount, after a query for the number of the filer's run.
 pub(crate) fn attach(wire: &mut Wire, process: u64, generation: u32) -> ChannelStatus {
     attach_with(wire, SECRET, process, generation)
 }
@@ -91,7 +92,7 @@ fn a_write_held_back_never_lands_behind_its_successor_of_an_attached_channel() {
     assert_eq!(attach(&mut Wire::connect(filer.port), 78, 1), ChannelStatus::Ok, "another process is not concerned");
 }
 
-/// The calls are in the filer's own hands: in its socket, its buffers, with its workers.
+/// The calls are inside the filer: in its socket, in its buffers, or with its workers.
 #[test]
 fn writes_that_the_filer_has_but_not_done_are_dropped_or_done_before_the_fence_is_answered() {
     let scratch = Scratch::new("fence-inside");
@@ -107,7 +108,7 @@ fn writes_that_the_filer_has_but_not_done_are_dropped_or_done_before_the_fence_i
         let mut new = Wire::connect(filer.port);
         assert_eq!(attach(&mut new, 5, 2 * generation), ChannelStatus::Ok);
         new.write(file, 0, &[2; 8192], StableHow::Unstable);
-        // The old connection reads to its end what it gets: nothing of it can be under way then.
+        // The old connection reads all its replies, so no call of it can be in progress afterwards.
         while old.try_receive().is_ok() {}
         assert_eq!(content(&filer), [2; 8192], "round {generation}");
     }
@@ -144,13 +145,13 @@ fn only_a_process_with_the_secret_of_the_mount_can_fence_a_process() {
     let mut victim = Wire::connect(filer.port);
     assert_eq!(attach(&mut victim, 9, 1), ChannelStatus::Ok);
     let root = victim.root();
-    // An attacker who watched the wire or guessed knows the number of the process.
+    // An attacker that has recorded the traffic, or guessed, knows the number of the process.
     assert_eq!(fence(&mut Wire::connect(filer.port), 9), ChannelStatus::Denied, "a connection without a channel");
     for (secret, process) in [(0, 10), (SECRET + 1, 11)] {
         let mut stranger = Wire::connect(filer.port);
         assert_eq!(attach_with(&mut stranger, secret, process, 1), ChannelStatus::Ok);
         assert_eq!(fence(&mut stranger, 9), ChannelStatus::Denied, "secret {secret}");
-        // A stranger does not take the channel over either.
+        // A stranger cannot take over the channel either.
         assert_eq!(attach_with(&mut Wire::connect(filer.port), secret, 9, 2), ChannelStatus::Ok);
     }
     assert!(victim.getattr(root).is_ok());
@@ -183,8 +184,8 @@ fn bytes_meant_for_an_earlier_run_of_the_filer_attach_nothing() {
     assert_ne!(late.instance, before);
 }
 
-/// The client itself: its route swallows a write; it gives the connection up, sends the call again by another one, and goes
-/// on. Whatever the route brings later comes to nothing.
+/// The client itself: its route holds back a write. The client gives the connection up, resends the
+/// call on another one, and continues. What the route delivers later has no effect.
 #[test]
 fn the_client_fences_its_own_dead_connection_before_it_sends_again() {
     let scratch = Scratch::new("fence-client");
@@ -197,7 +198,7 @@ fn the_client_fences_its_own_dead_connection_before_it_sends_again() {
     let write = |byte: u8| client.write(&file, 0, &[IoSlice::new(&[byte; 8192])], Stability::Unstable).unwrap();
     write(1);
     let lanes = proxy.hold();
-    let done = write(2); // held back, given up after a second, sent again
+    let done = write(2); // held back, given up after a second, resent
     assert_eq!((done.bytes, client.counters().resends, client.counters().reconnects), (8192, 1, 1));
     let held = lanes.iter().find(|lane| lane.stored() > 0).unwrap();
     assert!(held.stored() > 8192 && held.client_left());

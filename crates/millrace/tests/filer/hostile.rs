@@ -1,5 +1,6 @@
-//! Peers that mean it: crowds that never call, records too long or cut off, handles that were never given out. Meanwhile a
-//! client that behaves is served: its calls are answered, what it writes is read back, each within seconds.
+//! Malicious peers: crowds that never call, records that are too long or cut off, forged handles.
+//! Meanwhile the filer serves a well-behaved client: it answers each call within seconds, and what
+//! the client writes is read back.
 
 use crate::support::behaved::Behaved;
 use crate::support::filer::Filer;
@@ -17,7 +18,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-/// A turn of the client that behaves: it may wait for a few others, not for the crowd.
+/// Longest turn of the well-behaved client. It may wait for a few others, but not for the crowd.
 const TURN_MAX: Duration = Duration::from_secs(5);
 
 #[test]
@@ -37,14 +38,14 @@ fn ten_thousand_connections_that_never_bring_a_call_leave_it_serving() {
     let mut crowd = Vec::new();
     for nth in 0..crowd_size {
         let mut stream = TcpStream::connect(("127.0.0.1", filer.port)).unwrap();
-        // Nothing; half a mark; a mark without its record; a part of the record.
+        // Sends nothing, half a mark, a mark without its record, or a part of the record.
         let sent = match nth % 4 {
             0 => Ok(()),
             1 => stream.write_all(&announced[..2]),
             2 => stream.write_all(&announced),
             _ => stream.write_all(&announced).and_then(|()| stream.write_all(&[7; 1000])),
         };
-        drop(sent); // it may have had to leave already
+        drop(sent); // the filer may have closed the connection
         crowd.push(stream);
         if nth % 1000 == 999 {
             assert!(Wire::connect(filer.port).mount("/vol").is_ok(), "who comes behind {nth} of the crowd is let in");
@@ -61,7 +62,7 @@ fn ten_thousand_connections_that_never_bring_a_call_leave_it_serving() {
     });
 }
 
-/// Sends this as the last of a connection; what the filer answered until it closed.
+/// Sends the last bytes of a connection. Returns what the filer sent until it closed the connection.
 fn answers_to(port: u16, bytes: &[u8]) -> Vec<u8> {
     let mut wire = Wire::connect(port);
     let sent = wire.stream.write_all(bytes).and_then(|()| wire.stream.shutdown(Shutdown::Write));
@@ -92,7 +93,7 @@ fn a_call_cut_off_at_any_byte_is_not_carried_out_and_leaves_it_serving() {
     for kept in 0..call.len() - 4 {
         let body = &call[4..4 + kept];
         let answers = answers_to(filer.port, &with_mark(body, kept as u32 | LAST_FRAGMENT));
-        // Either no call at all, or one that is answered as damaged.
+        // The bytes are no call at all, or one to which the filer replies with an error.
         if let Some(reply) = answers.get(4..) {
             assert_ne!(
                 crate::support::wire::Reply(reply.to_vec()).status(),
@@ -120,7 +121,7 @@ fn records_over_the_limit_end_their_connection_and_leave_it_serving() {
     let too_long = [
         announced((limit as u32 + 1) | LAST_FRAGMENT),
         announced(u32::MAX),
-        of(limit, LAST_FRAGMENT), // as long as one may be, and no call
+        of(limit, LAST_FRAGMENT), // of the longest length, and no call
         of(limit + 1, LAST_FRAGMENT),
         [of(limit, 0), of(1, LAST_FRAGMENT)].concat(),
         [of(limit / 2 + 1, 0), of(limit / 2 + 1, LAST_FRAGMENT)].concat(),
@@ -138,7 +139,7 @@ fn records_over_the_limit_end_their_connection_and_leave_it_serving() {
     assert!(filer.resident() < 64 << 20, "{} bytes resident", filer.resident());
 }
 
-/// A call of each procedure that takes a handle, about this one.
+/// A call of each procedure that takes a handle, with this handle.
 fn calls_about(wire: &mut Wire, handle: FileHandle, root: FileHandle) -> Vec<(Procedure, Vec<u8>)> {
     let set = SetAttr { size: Some(0), mode: Some(0o777), ..SetAttr::default() };
     let object = ObjectArgs { object: handle };
@@ -162,7 +163,7 @@ fn calls_about(wire: &mut Wire, handle: FileHandle, root: FileHandle) -> Vec<(Pr
     calls.map(|(procedure, args)| (procedure, wire.nfs_record(procedure, args))).into()
 }
 
-/// What somebody who has good handles, of this filer and of another, may try.
+/// Handles that a client can forge from valid handles of this filer and of another.
 fn forgeries(good: &[FileHandle], of_another: FileHandle) -> Vec<FileHandle> {
     let mut forged = vec![of_another];
     for handle in good {
@@ -170,7 +171,8 @@ fn forgeries(good: &[FileHandle], of_another: FileHandle) -> Vec<FileHandle> {
         let changed = (0..bytes.len()).map(|at| [&bytes[..at], &[bytes[at] ^ (1 << (at % 8))], &bytes[at + 1..]].concat());
         let cut = (0..bytes.len()).map(|kept| bytes[..kept].to_vec());
         let longer = [[bytes, &[0; 8]].concat()];
-        // The head of one and the rest of another; the body of ours and the MAC of the handle of another filer.
+        // The head of one handle and the rest of another; the body of one and the MAC of another
+        // filer's handle.
         let spliced = good.iter().filter(|other| *other != handle).flat_map(|other| {
             let other = other.as_bytes();
             [[&bytes[..12], &other[12..]].concat(), [&bytes[..bytes.len() - 8], &other[other.len() - 8..]].concat()]
@@ -201,7 +203,7 @@ fn forged_handles_are_refused_in_every_call_and_leave_it_serving() {
         let calls = calls_about(&mut wire, *handle, root);
         let all: Vec<u8> = calls.iter().flat_map(|(_, record)| record.clone()).collect();
         wire.send(&all);
-        // Slow calls are answered as they end: by xid, each once.
+        // Slow calls are answered in the order of their end: each xid once.
         let mut answered: Vec<u32> = Vec::new();
         for _ in &calls {
             let reply = wire.receive();
@@ -219,7 +221,7 @@ fn forged_handles_are_refused_in_every_call_and_leave_it_serving() {
     assert!(worked.longest < TURN_MAX, "{worked:?}");
 }
 
-/// The filer's memory in bytes, once it is more than `least` and no longer grows.
+/// The filer's memory in bytes, when it is above `least` and no longer grows.
 fn memory_at_rest(filer: &Filer, least: u64) -> u64 {
     let mut last = (0, Instant::now());
     await_until("the memory to be used", Duration::from_secs(60), || {
@@ -231,7 +233,7 @@ fn memory_at_rest(filer: &Filer, least: u64) -> u64 {
     })
 }
 
-/// A file of this size.
+/// Makes a file of this size. Returns a READ of all of it.
 fn large(filer: &Filer, wire: &mut Wire, bytes: u32) -> ReadArgs {
     let root = wire.root();
     let file = wire.create(root, "large");

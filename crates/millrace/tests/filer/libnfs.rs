@@ -1,11 +1,11 @@
-//! A client of others: libnfs and its tools against the filer.
+//! A foreign client: libnfs and its tools against the filer.
 
 use crate::support::filer::Filer;
 use crate::support::{Scratch, find_program, skip, succeed};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The URL of a path in the export as libnfs wants it.
+/// The URL of a path in the export, in the form of libnfs.
 fn url(filer: &Filer, path: &str) -> String {
     format!("nfs://127.0.0.1/vol/{path}?version=3&nfsport={0}&mountport={0}", filer.port)
 }
@@ -32,7 +32,7 @@ fn nfs_ls_cp_and_cat_work() {
     assert!(!missing.status.success());
 }
 
-/// Compiles the load of `bench/`; none if there is no compiler or no libnfs to compile against.
+/// Compiles the load of `bench/`. `None` if there is no compiler, or no libnfs to compile with.
 fn libnfs_load(scratch: &Scratch) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/libnfs_load.c");
     let program = scratch.path().join("libnfs_load");

@@ -1,4 +1,4 @@
-//! Listings of large directories: their cost, and other calls, which do not wait for them.
+//! Listings of large directories: their cost, and other calls, which must not wait for them.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +34,7 @@ fn a_call_does_not_wait_for_the_listing_that_its_connection_sent_before_it() {
     let dir = wire.lookup(root, "many").unwrap().object;
     let mut overtaken = 0;
     for _ in 0..20 {
-        // The filer then takes the client for one that waits for each reply.
+        // After these calls, the filer treats the client as one that waits for each reply.
         for _ in 0..20 {
             wire.getattr(root).unwrap();
         }
@@ -49,7 +49,8 @@ fn a_call_does_not_wait_for_the_listing_that_its_connection_sent_before_it() {
     assert!(overtaken >= 10, "{overtaken} of 20");
 }
 
-/// Lists the whole directory. Returns the number of names, the filer's processor time in ticks, and the slowest call.
+/// Lists a complete directory. Returns the number of names, the filer's processor time in ticks,
+/// and the time of the slowest call.
 fn list(filer: &Filer, wire: &mut Wire, dir: FileHandle) -> (usize, u64, Duration) {
     let (begun, mut slowest, mut names) = (ticks(filer.pid()), Duration::ZERO, 0);
     let (mut cookie, mut verifier) = (0, CookieVerifier::default());
@@ -69,7 +70,7 @@ fn list(filer: &Filer, wire: &mut Wire, dir: FileHandle) -> (usize, u64, Duratio
     }
 }
 
-/// The slowest calls of another client, one call at a time, while `run` runs.
+/// The times of another client's slowest calls while `run` runs. The client makes one call at a time.
 fn slowest_beside(port: u16, dir: FileHandle, run: impl FnOnce()) -> [(Procedure, Duration); 4] {
     let is_over = AtomicBool::new(false);
     let calls = || {

@@ -1,5 +1,5 @@
-//! One modelled medium under a filer and under local files: the same operations take the same time on both, processes
-//! share it, and whoever is killed leaves nothing behind.
+//! One modelled medium for a filer and for local files. The same operations take the same time on
+//! both, processes share it, and a killed process leaves no work in it.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -9,8 +9,9 @@ use crate::support::filer::Filer;
 use crate::support::{Scratch, await_until, find_program, millrace, preload_library, skip, succeed, text};
 use media::{Counters, Profile, state_file_name};
 
-/// Seeded work on a file, one operation after the other: reads, writes and an fsync, writes that are stable by
-/// themselves. Prints the mean time of a read and of a stable write, in milliseconds.
+/// Seeded work on a file, one operation after the other: reads, writes followed by an fsync, and
+/// writes that are stable by themselves. Prints the mean time of a read and of a stable write in
+/// milliseconds.
 const WORK: &str = r"
 import os, random, sys, time
 path, seed, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -30,7 +31,7 @@ os.fsync(plain)
 print(reads, writes)
 ";
 
-/// A local directory on a medium, with a state of its own.
+/// A local directory on a medium, with its own state.
 struct Local {
     scratch: Scratch,
     folder: PathBuf,
@@ -98,13 +99,13 @@ fn the_filer_and_local_files_agree_on_one_medium() {
     assert_eq!(counted("busy_ns"), local_counted.busy_ns, "the same chance: the same work of the spindles");
     assert_eq!(counted("read_ns"), local_counted.read_ns, "and of each read, one after the other");
     assert_eq!(counted("cache_hits"), 0);
-    // The last fsync finds nothing to do: dnfs does not even ask, and the model charges nothing.
+    // The last fsync has nothing to do, so dnfs sends no call, and the model counts nothing.
     assert_eq!((counted("flushes"), local_counted.flushes), (1, 2));
     let modelled_read_ms = local_counted.read_ns as f64 / 1e6 / COUNT as f64;
     for (path, [read_ms, write_ms]) in [("local", on_local), ("filer", on_filer)] {
         println!("{path}: read {read_ms:.3} ms (modelled {modelled_read_ms:.3}), stable write {write_ms:.3} ms");
         assert!(read_ms >= modelled_read_ms * 0.99, "{path}: answers came before the medium was done");
-        // A busy host adds its own; that nothing is charged twice, the counters above say.
+        // A busy host adds time of its own. The counters above prove that nothing is counted twice.
         assert!(read_ms <= modelled_read_ms * 4.0 + 50.0, "{path}: {read_ms} ms for {modelled_read_ms}");
         assert!(write_ms >= 4.0, "{path}: a seek and half a turn are {write_ms} ms");
     }
@@ -118,9 +119,10 @@ fn descriptors_are_known_over_dup_fork_and_exec() {
         dd if=/dev/zero of=h bs=8k count=4 oflag=dsync 2>/dev/null; sync h; mv h i; ln -s i j; dd if=j of=/dev/null bs=8k 2>/dev/null";
     succeed(local.exec("/bin/sh").args(["-euc", script]));
     let counted = local.counters();
-    // 3 + 2 blocks of f, 4 of i by its link; what is not below the directory and what lies behind the end counts nothing.
+    // 3 + 2 blocks of f, and 4 of i through its link. Blocks outside the directory and beyond the
+    // end of a file do not count.
     assert_eq!(counted.reads, 9);
-    // 3 blocks to g by dd; the 2 from cat as few writes as it likes; 4 stable ones to h.
+    // 3 blocks to g by dd, 2 blocks by cat in one or two writes, and 4 stable blocks to h.
     assert!((3 + 1 + 4..=3 + 2 + 4).contains(&counted.writes), "{counted:?}");
     assert_eq!(counted.flushes, 1);
 }
@@ -133,7 +135,7 @@ fn a_killed_process_leaves_the_medium_to_the_others() {
     let crowd = "import os, threading\nfd = os.open('f', os.O_RDONLY)\ndef work():\n    while True: os.pread(fd, 8192, 0)\n\
                  for _ in range(8): threading.Thread(target=work).start()";
     let under_timeout = local.exec(python);
-    // Without the timeout around it: SIGKILL has to hit the readers.
+    // Without the timeout around it, because SIGKILL must hit the readers.
     let mut child = Command::new(millrace().get_program())
         .args(under_timeout.get_args().skip(4)) // timeout's own, and its program
         .args(["-c", crowd])
@@ -152,7 +154,7 @@ fn a_killed_process_leaves_the_medium_to_the_others() {
     succeed(local.exec("/bin/dd").args(["if=f", "of=/dev/null", "bs=8k", "count=50", "status=none"]));
     let after = local.counters();
     assert_eq!(after.reads - before.reads, 50);
-    // At most the eight the dead had under way are still in front of the first.
+    // At most the eight operations of the killed readers are still ahead of the first one.
     assert!(after.queued_ns - before.queued_ns <= 8 * 2_000_000, "{before:?} {after:?}");
     assert!(took.elapsed() >= Duration::from_millis(100), "50 reads of 2 ms");
 }
@@ -170,23 +172,24 @@ fn hundreds_wait_on_one_connection_at_little_cost() {
     let most = f64::from(DEPTH) / 0.250;
     println!("depth {DEPTH} at 250 ms: {iops:.0} of {most:.0} IOPS, p50 {} us", printed["p50_us"]);
     assert!(iops <= most * 1.01, "{iops} reads a second are more than {DEPTH} at once can be");
-    // One after the other they would be 1/200 of it. How near they come to all of it is the host's affair: bench/medium.py.
+    // One after the other, the reads would reach 1/200 of the maximum. bench/medium.py measures how
+    // close they come to all of it.
     assert!(iops >= most * 0.1, "{iops} reads a second: they did not wait side by side");
     assert!(printed["p50_us"].as_f64().unwrap() >= 249_000.0);
-    // A listing of threads may leave one out where others end meanwhile, as those of the connections do now.
+    // A listing of threads may omit one while others end, as the threads of the connections do now.
     let cpu_ms = await_until("one thread that delays replies", Duration::from_secs(20), || {
         let (cpu_ms, threads) = cpu_of_threads(filer.pid(), "medium");
         (threads == 1).then_some(cpu_ms)
     });
     let replies = filer.calls("READ") as f64;
     println!("{replies} replies delayed by one thread for {cpu_ms} ms of CPU");
-    // One that spins takes all of the two seconds. What it costs where nothing else runs: bench/medium.py.
+    // A thread that spins would use both seconds. bench/medium.py measures its cost on an idle host.
     assert!(cpu_ms <= 1000.0, "{cpu_ms} ms of CPU for {replies} replies: does it spin?");
     assert_eq!(filer.admin(r#"{"op":"stats"}"#)["medium"]["reads"].as_f64().unwrap(), replies);
 }
 
-/// CPU time of a process' threads of this name, in milliseconds, and how many they are (proc(5): fields 14 and 15 of
-/// stat, in ticks of 10 ms).
+/// Processor time in milliseconds of a process' threads with this name, and their number (proc(5):
+/// fields 14 and 15 of stat, in ticks of 10 ms).
 fn cpu_of_threads(pid: u32, name: &str) -> (f64, usize) {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     let stats = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok());

@@ -1,4 +1,4 @@
-//! What the filer tells a collector over HTTP, and a machine that reads its log.
+//! What the filer reports to a collector over HTTP, and to a program that reads its log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use nfs_proto::mount3::MountStatus;
 use nfs_proto::nfs3::{NfsStatus, StableHow};
 use sim::authority::Valid;
 
-/// Two volumes that differ, and an endpoint on a free port.
+/// Two different volumes, and a metrics address on a free port.
 const VOLUMES: &str = r#"metrics = "127.0.0.1:0"
 [[volume]]
 name = "plain"
@@ -38,7 +38,7 @@ dir = "DIR/closed"
 clients = ["10.0.0.1"]
 "#;
 
-/// Keys before those: a certificate in the directory of a [`Pki`].
+/// Keys that come before those: a certificate in the directory of a [`Pki`].
 const CERTIFICATE: &str = "tls_cert = \"DIR/pki/filer.pem\"\ntls_key = \"DIR/pki/filer.key\"\n";
 
 fn folders(label: &str) -> Scratch {
@@ -69,7 +69,7 @@ fn ask(address: SocketAddr, target: &str) -> String {
     answer
 }
 
-/// The page; it has to be one.
+/// The metrics page. Asserts that its header is right.
 fn page(filer: &Configured) -> String {
     let answer = ask(endpoint(filer), "/metrics");
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -79,15 +79,15 @@ fn page(filer: &Configured) -> String {
     body.to_owned()
 }
 
-/// The samples of a page by name and labels as they are written, and the types of the names.
+/// The samples of a page by their names and labels in the written form, and the types of the names.
 #[derive(Debug, Default)]
 struct Scraped {
     samples: BTreeMap<String, f64>,
     types: BTreeMap<String, String>,
 }
 
-/// Reads a page as strictly as the format can be read: no sample without help and type before it, none twice, histograms
-/// whose buckets never shrink and end in the count.
+/// Reads a page as strictly as the format allows: each sample has its help and type before it, no
+/// sample occurs twice, and the buckets of a histogram never shrink and end with the count.
 fn scrape(page: &str) -> Scraped {
     let mut scraped = Scraped::default();
     let (mut helped, mut current) = (BTreeSet::new(), String::new());
@@ -118,7 +118,7 @@ fn scrape(page: &str) -> Scraped {
     scraped
 }
 
-/// The labels of a series, which have to be well-formed.
+/// The labels of a series, which must be well-formed.
 fn labels(series: &str) -> BTreeMap<&str, &str> {
     let Some((_, rest)) = series.split_once('{') else { return BTreeMap::new() };
     let inner = rest.strip_suffix("\"}").unwrap_or_else(|| panic!("{series}"));
@@ -149,7 +149,7 @@ fn check_histograms(page: &str, scraped: &Scraped) {
     assert!(bound.is_infinite(), "no histogram ends without one");
 }
 
-/// A client with some work done: two calls to each volume and one that fails.
+/// A client that has done some work: two calls to each volume, and one that fails.
 fn work(filer: &Configured) {
     let mut wire = Wire::connect(filer.port(0));
     for path in ["/db/plain", "/quick"] {
@@ -265,12 +265,12 @@ fn a_crowd_at_the_endpoint_is_sent_away_and_the_filer_serves_on() {
     });
 }
 
-/// The filer's log as objects.
+/// The filer's log, as JSON objects.
 fn log(scratch: &Scratch, rest: &str, during: impl FnOnce(&Configured)) -> Vec<serde_json::Value> {
     log_until(scratch, rest, 0, during)
 }
 
-/// The log of a filer that ends with this code.
+/// The log of a filer that ends with this exit code.
 fn log_until(scratch: &Scratch, rest: &str, code: i32, during: impl FnOnce(&Configured)) -> Vec<serde_json::Value> {
     let file = write(scratch, rest);
     let path = scratch.path().join("log");

@@ -1,5 +1,5 @@
-//! The monitoring files of `dist/`: Prometheus accepts them, each alert fires on what it is for, and every panel of the
-//! dashboard shows something while a client works on a filer.
+//! The monitoring files of `dist/`: Prometheus accepts them, each alert fires for its condition,
+//! and every panel of the dashboard shows data while a client uses a filer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -14,7 +14,7 @@ use crate::support::{Scratch, await_until, find_program, keepers, millrace, succ
 use serde_json::Value;
 use sim::skip;
 
-/// A volume of 4 MiB: its quota has a panel, and a file that does not fit gives an error that has an alert.
+/// A volume of 4 MiB. There is a panel for its quota, and an alert for the error of a file that does not fit.
 const VOLUME: &str = r#"metrics = "127.0.0.1:0"
 [[volume]]
 name = "vol"
@@ -24,7 +24,7 @@ squash = "none"
 quota = "4MiB"
 "#;
 
-/// Reads, writes, flushes and looks for what is not there.
+/// Reads, writes, flushes, and looks up a file that does not exist.
 const LOAD: &str = "while :; do dd if=/dev/zero of=/db/load bs=8k count=32 conv=fsync; cat /db/load /db/missing; done";
 
 fn dist(path: &str) -> PathBuf {
@@ -35,7 +35,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(dist(path)).unwrap()
 }
 
-/// Whether all three programs are installed; says so if not.
+/// Whether all three programs are installed. Prints a message if not.
 fn has_prometheus() -> bool {
     let missing = ["prometheus", "promtool", "prometheus-node-exporter"].into_iter().find(|name| find_program(name).is_none());
     if let Some(name) = missing {
@@ -48,12 +48,12 @@ fn dashboard() -> Value {
     serde_json::from_str(&read("grafana/millrace.json")).unwrap()
 }
 
-/// The panels that draw something, rows left out.
+/// The panels that draw data, without the rows.
 fn panels(dashboard: &Value) -> Vec<&Value> {
     dashboard["panels"].as_array().unwrap().iter().filter(|panel| panel["type"] != "row").collect()
 }
 
-/// Each query of a panel, with the panel's title.
+/// Each query of each panel, with the panel's title.
 fn queries(dashboard: &Value) -> Vec<(String, String)> {
     let of = |panel: &Value| {
         let title = panel["title"].as_str().unwrap().to_owned();
@@ -113,7 +113,7 @@ fn prometheus_accepts_the_files_and_each_alert_fires_on_what_it_is_for() {
     promtool(&["test", "rules", "alerts-test.yml"]);
 }
 
-/// A program of ours, ended with all it started.
+/// A program that the test has started. Dropping it ends the program and all its children.
 struct Running(Child);
 
 impl Drop for Running {
@@ -123,7 +123,7 @@ impl Drop for Running {
     }
 }
 
-/// Starts a server of the Prometheus project on a free port; the address it prints.
+/// Starts a server of the Prometheus project on a free port. Returns the address that it prints.
 fn listening(mut command: Command, log: &Path) -> (Running, String) {
     command.arg("--web.listen-address=127.0.0.1:0").stdout(Stdio::null()).stderr(File::create(log).unwrap()).process_group(0);
     let mut running = Running(command.spawn().unwrap());
@@ -137,7 +137,7 @@ fn listening(mut command: Command, log: &Path) -> (Running, String) {
     (running, address)
 }
 
-/// A host with a client at work, its counters on the way to Prometheus as docs/monitoring.md says.
+/// A host with a working client, whose counters go to Prometheus as docs/monitoring.md describes.
 struct Client {
     runtime: PathBuf,
     textfiles: PathBuf,
@@ -155,7 +155,7 @@ impl Client {
         Self { _load: Running(load.spawn().unwrap()), runtime, textfiles, port: filer.port(0) }
     }
 
-    /// What the timer of docs/monitoring.md runs.
+    /// Does what the timer of docs/monitoring.md runs.
     fn write_counters(&self) {
         let page = succeed(millrace().args(["nfs", "counters", "--prometheus"]).env("MILLRACE_RUNTIME_DIR", &self.runtime));
         let next = self.textfiles.join("millrace.prom.next");
@@ -170,7 +170,7 @@ impl Drop for Client {
     }
 }
 
-/// The configuration that is shipped, with addresses of this test and without its patience.
+/// The shipped configuration, with the addresses of this test and short intervals.
 fn configure(scratch: &Scratch, filer: &str, exporter: &str) -> PathBuf {
     let mut shipped = read("prometheus/scrape.yml");
     for (from, to) in [("filer.example:9749", filer), ("db1.example:9100", exporter), ("_interval: 15s", "_interval: 1s")] {
@@ -183,7 +183,7 @@ fn configure(scratch: &Scratch, filer: &str, exporter: &str) -> PathBuf {
     file
 }
 
-/// How many series with a number a query returns.
+/// Number of series with a number that a query returns.
 fn series(prometheus: &str, query: &str) -> usize {
     let asked = Command::new("promtool").args(["query", "instant", &format!("http://{prometheus}"), query]).output().unwrap();
     assert!(asked.status.success(), "{query}: {}", text(&asked));

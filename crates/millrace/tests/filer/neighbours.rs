@@ -1,5 +1,5 @@
-//! One tenant beside a noisy one, whose volume has flushes that take seconds and very many callers. The tenant's calls are not delayed,
-//! and its rate does not fall.
+//! A tenant beside a noisy one, whose volume has flushes that take seconds and very many callers.
+//! The tenant's calls are not delayed, and its rate does not fall.
 
 use crate::support::wire::{Wire, place, write_args};
 use crate::support::{Scratch, has_descriptors};
@@ -17,7 +17,7 @@ use volume::faults::FaultSpec;
 use volume::{Options, Volume};
 
 const PAGE: usize = 4096;
-/// Calls that the tenant has in progress.
+/// Number of calls that the tenant has in progress.
 const DEPTH: u32 = 4;
 
 /// A filer in this process with the volumes `noisy` and `tenant`.
@@ -52,7 +52,7 @@ impl Shared {
         Self { noisy, server, running, port, _scratch: scratch }
     }
 
-    /// A connection from 127.0.0.`host`.
+    /// Connects from 127.0.0.`host`.
     fn connect(&self, host: u8) -> Wire {
         Wire::connect_from(host, self.port)
     }

@@ -1,4 +1,5 @@
-//! Idle connections have no thread, and are served when they call again. Many busy connections get equal shares.
+//! Idle connections have no thread, and are served when they call again. Many busy connections get
+//! equal shares.
 
 use std::io::Read;
 use std::time::{Duration, Instant};
@@ -62,7 +63,7 @@ fn more_busy_connections_of_one_client_than_it_has_threads_are_all_served() {
         wire.stream.set_nonblocking(true).unwrap();
         wire.send(&record);
     }
-    // Those that were answered call again at once, until all were answered.
+    // Connections that got a reply call again at once, until all have got one.
     let (mut answers, mut answer) = (vec![0; CONNECTIONS], [0; 100]);
     await_until("an answer on each busy connection", Duration::from_secs(60), || {
         for (wire, answers) in wires.iter_mut().zip(&mut answers) {

@@ -1,4 +1,5 @@
-//! Every procedure of NFS version 3, MOUNT and portmap against a running filer: what it grants and what it refuses.
+//! Every procedure of NFS version 3, MOUNT and portmap against a running filer: what it grants, and
+//! what it refuses.
 
 use crate::support::Scratch;
 use crate::support::filer::Filer;
@@ -26,7 +27,7 @@ const NONE: SetAttr = SetAttr {
     mtime: nfs_proto::nfs3::SetTime::DontChange,
 };
 
-/// Bytes that are no arguments of anything.
+/// Bytes that are not the arguments of any procedure.
 struct Garbage;
 
 impl Encode for Garbage {
@@ -59,7 +60,7 @@ fn rpc_refusals_name_what_is_missing() {
     for procedure in Procedure::ALL.iter().filter(|procedure| **procedure != Procedure::Null) {
         assert_eq!(wire.nfs(*procedure, &Garbage).status(), ReplyStatus::GarbageArguments, "{procedure:?}");
     }
-    // The same call under RPC version 3, and under an unknown flavor.
+    // The same call under RPC version 3, and with an unknown authentication flavor.
     let call = wire.nfs_record(Procedure::Null, &());
     for (at, value, expected) in
         [(12, 3u32, ReplyStatus::RpcMismatch { low: 2, high: 2 }), (28, 6, ReplyStatus::AuthError(AuthStat::BadCred))]
@@ -222,7 +223,7 @@ fn data_comes_back_as_written_up_to_a_mebibyte() {
     assert_eq!((first.count, first.committed, first.wcc.before), (1 << 20, StableHow::Unstable, None));
     let tail = wire.write(file, 1 << 20, b"tail", StableHow::FileSync);
     assert_eq!((tail.committed, tail.verifier), (StableHow::FileSync, first.verifier));
-    // After a stable write they may be left out (RFC 1813 2.6 post_op_attr).
+    // After a stable write, the server may omit attributes (RFC 1813 2.6 post_op_attr).
     assert!(tail.wcc.after.is_none_or(|after| after.size == (1 << 20) + 4));
     assert_eq!(wire.getattr(file).unwrap().attributes.size, (1 << 20) + 4);
     let commit: CommitResult = wire.nfs(Procedure::Commit, &CommitArgs { file, offset: 0, count: 0 }).results();
@@ -299,7 +300,7 @@ fn files_are_created_the_three_ways() {
     assert_eq!(made.unwrap().attributes.unwrap().kind, FileType::Fifo);
     let refused: CreateResult = wire.nfs(Procedure::MkNod, &pipe("q", NodeData::Other(FileType::Regular))).results();
     assert_eq!(status(refused), NfsStatus::BadType);
-    // Reading a pipe must not wait for a writer.
+    // A read of a pipe must not wait for a writer.
     let pipe = wire.lookup(root, "p").unwrap().object;
     assert_eq!(
         status(wire.nfs(Procedure::Read, &ReadArgs { file: pipe, offset: 0, count: 1 }).results::<ReadResult<'_>>()),

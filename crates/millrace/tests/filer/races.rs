@@ -1,7 +1,9 @@
-//! Two clients of different users against a root filer, each doing what it may, at the same moment: nothing changes its owner, gets
-//! set-id bits or loses its content that either of them could not have changed alone.
+//! Two clients with different users against a filer that runs as root. Each does what it may, at
+//! the same time. No file changes its owner, gets set-id bits or loses its contents in a way that
+//! neither of them could have caused alone.
 //!
-//! 100,000 tries of each kind in `make nightly`, some hundreds otherwise; `MILLRACE_RACE_TRIES` says how many.
+//! 100,000 attempts of each kind in `make nightly`, otherwise some hundreds. `MILLRACE_RACE_TRIES`
+//! sets the number.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,7 +20,8 @@ const ATTACKER: u32 = 1001;
 const MOVER: u32 = 1002;
 const GROUP: u32 = 2000;
 
-/// A filer and a directory that everybody may change names in. None without privilege: there is one user then.
+/// A filer, and a directory in which all users may change names. `None` without privilege, because
+/// there is only one user then.
 struct Stage {
     filer: Filer,
     dir: FileHandle,
@@ -32,7 +35,8 @@ impl Stage {
             return None;
         }
         let scratch = Scratch::new(label);
-        // Flushes would make each try a hundred times as long, and no likelier to meet another.
+        // With flushes, each attempt would take a hundred times as long without being more likely
+        // to meet another one.
         let filer = Filer::start(&scratch, &["--durability", "battery"]);
         let mut root = Wire::connect(filer.port);
         let top = root.root();
@@ -47,7 +51,7 @@ impl Stage {
         wire
     }
 
-    /// The attack that many times, while the other client goes on.
+    /// Makes the attack this many times while the other client works.
     fn race(&self, tries: u64, mut attack: impl FnMut(u64) + Send, mut other: impl FnMut() + Send) {
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -64,7 +68,7 @@ impl Stage {
     }
 }
 
-/// Ends the other loop also when this one panics.
+/// Ends the other loop even if this one panics.
 struct Over<'o>(&'o AtomicBool);
 
 impl Drop for Over<'_> {
@@ -104,7 +108,7 @@ fn fifo(wire: &mut Wire, dir: FileHandle, name: &str, bits: u32) -> CreateResult
     wire.nfs(Procedure::MkNod, &args).results()
 }
 
-/// A file that is cut if it exists.
+/// Creates a file, or truncates it if it exists.
 fn cut(wire: &mut Wire, dir: FileHandle, name: &str) -> CreateResult {
     wire.create_with(dir, name, CreateHow::Unchecked(SetAttr { size: Some(0), ..mode(0o666) }))
 }
@@ -120,7 +124,8 @@ fn remove(wire: &mut Wire, dir: FileHandle, name: &str) {
     }
 }
 
-/// The attacker makes `x` again and again, while another client has the victim's object take that name and leave it.
+/// The attacker creates `x` again and again, while another client renames the victim's object to
+/// `x` and back.
 fn renamed_stays_the_victims(tries: u64, make: fn(&mut Wire, FileHandle, &str) -> CreateResult) {
     let Some(stage) = Stage::new("renamed") else { return };
     let dir = stage.dir;
@@ -151,7 +156,8 @@ fn renamed_stays_the_victims(tries: u64, make: fn(&mut Wire, FileHandle, &str) -
     assert!(own > 0 && own + refused == tries, "made {own}, refused {refused}");
 }
 
-/// The attacker makes set-group-id programs in a directory whose owner makes it a set-group-id directory of another group, and not.
+/// The attacker makes set-group-id programs in a directory. Meanwhile its owner turns it into a
+/// set-group-id directory of another group and back.
 fn no_program_of_a_foreign_group(tries: u64) {
     let Some(stage) = Stage::new("group") else { return };
     let (mut root, mut attacker) = (Wire::connect(stage.filer.port), stage.user(ATTACKER, &[]));
@@ -174,7 +180,7 @@ fn no_program_of_a_foreign_group(tries: u64) {
     stage.race(tries, attack, toggle);
 }
 
-/// The owner of a program makes it set-user-id while root gives it to somebody else.
+/// The owner of a program makes it set-user-id, while root gives it to another user.
 fn no_set_user_id_program_of_a_new_owner(tries: u64) {
     let Some(stage) = Stage::new("owner") else { return };
     let (mut root, mut attacker) = (Wire::connect(stage.filer.port), stage.user(ATTACKER, &[]));
@@ -194,7 +200,8 @@ fn no_set_user_id_program_of_a_new_owner(tries: u64) {
     stage.race(tries, attack, give);
 }
 
-/// Somebody writes to and cuts a set-id file that everybody may write to, while its owner closes it.
+/// A user writes to and truncates a set-id file that all users may write to, while its owner
+/// removes that permission.
 fn no_mode_comes_back_by_a_write(tries: u64) {
     let Some(stage) = Stage::new("write") else { return };
     let (mut owner, mut attacker) = (stage.user(VICTIM, &[]), stage.user(ATTACKER, &[]));
@@ -228,7 +235,7 @@ fn pipe(wire: &mut Wire, dir: FileHandle, name: &str) -> CreateResult {
     fifo(wire, dir, name, 0o666)
 }
 
-/// Each race with so many tries, in `make test` and at night.
+/// Defines each race with these numbers of attempts, for `make test` and for the night.
 macro_rules! races {
     ($($fact:ident, $at_night:ident: $race:expr;)*) => {$(
         #[test]

@@ -1,8 +1,10 @@
-//! All sorts of writes and reads at once on the same pages of one file: nobody meets an error, and every read finds what a
-//! register may hold, whatever the cache mode and however many writes share a flush.
+//! All sorts of concurrent writes and reads of the same pages of one file. No call fails, and every
+//! read returns what a register may contain, in every cache mode and with any number of writes that
+//! share a flush.
 //!
-//! `MILLRACE_E2E_SEEDS` rounds for each mode (2 by default); each above 2 adds at least 11 s of rounds to each mode, so the 20 of
-//! `make nightly` are ten minutes. `MILLRACE_SEED` replays one round.
+//! `MILLRACE_E2E_SEEDS` rounds for each mode (2 by default). Each seed above 2 adds at least 11 s
+//! of rounds to each mode, so the 20 of `make nightly` take ten minutes. `MILLRACE_SEED` replays
+//! one round.
 
 use crate::support::filer::Filer;
 use crate::support::wire::{Reply, Wire, write_args};
@@ -12,18 +14,18 @@ use sim::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// What is written, read and judged: half a page, so that writes meet inside pages too.
+/// Bytes that are written, read and judged together: half a page, so that writes also meet inside pages.
 const CELL: usize = 2048;
 const CELLS: usize = 32;
 const CLIENTS: u64 = 4;
-/// Calls sent together, some of which then share a flush.
+/// Maximum number of calls sent together, some of which then share a flush.
 const BURST_MAX: u64 = 8;
 const BURSTS: u64 = 40;
-/// Of each mode, for each seed asked for beyond the default: three modes and 18 seeds more are ten minutes.
+/// Time for each mode and each seed above the default: three modes and 18 more seeds take ten minutes.
 const SEED_TIME: Duration = Duration::from_secs(11);
 const SEEDS_DEFAULT: u64 = 2;
 
-/// A value a cell was given, and when.
+/// A value that was written to a cell, and the times of the write.
 #[derive(Clone, Copy)]
 struct Put {
     value: u64,
@@ -31,7 +33,7 @@ struct Put {
     to: Instant,
 }
 
-/// Values seen in a cell, and when.
+/// Values that were read from a cell, and the times of the read.
 struct Seen {
     cell: usize,
     values: BTreeSet<u64>,
@@ -39,7 +41,7 @@ struct Seen {
     to: Instant,
 }
 
-/// What one client did.
+/// The writes and reads of one client.
 #[derive(Default)]
 struct Log {
     puts: Vec<(usize, Put)>,
@@ -81,13 +83,13 @@ fn mixed_writes_and_reads_of_one_file_meet_no_error_and_read_as_a_register() {
             "{mode}: {} durable writes, {} direct, {} flushes",
             after["stable_writes"], after["direct_writes"], after["flushes"]
         );
-        // A false alarm of the kernel about a healthy file would be found by the last flush.
+        // If the kernel reported a false error for a healthy file, the last flush would find it.
         assert_eq!(filer.stop(), Some(0), "{mode}");
         std::fs::File::open(filer.export().join("f")).unwrap().sync_all().unwrap();
     }
 }
 
-/// Lets the clients loose on the file, then judges what they saw.
+/// Lets the clients work on the file, then judges what they read.
 fn round(filer: &Filer, file: FileHandle, seed: u64) {
     let begun = Instant::now();
     let mut first = Wire::connect(filer.port);
@@ -122,8 +124,9 @@ fn round(filer: &Filer, file: FileHandle, seed: u64) {
     assert!(seen.len() > CELLS * 4, "{} cells looked at", seen.len());
 }
 
-/// Whether a read may find this value: it was being or had been written, and no later write had ended before the read. A read
-/// beside a write may find a word torn: its first bytes of one value, the others of another, both of which it may find.
+/// Whether a read may return this value: its write had begun before the read ended, and no later
+/// write had ended before the read began. A read during a write may return a torn word: its first
+/// bytes of one value and the others of another, both of which it may return.
 fn judge(puts: &[Put], value: u64, seen: &Seen) -> Result<(), &'static str> {
     match puts.iter().find(|put| put.value == value) {
         Some(put) => judge_put(puts, put, seen),
@@ -145,7 +148,7 @@ fn judge_put(puts: &[Put], put: &Put, seen: &Seen) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// What was written to a cell around the time of a read, in microseconds since the round began.
+/// The writes to a cell around the time of a read, in microseconds since the beginning of the round.
 fn story(puts: &[Put], seen: &Seen, begun: Instant) -> String {
     let us = |moment: Instant| moment.saturating_duration_since(begun).as_micros();
     let mut puts: Vec<&Put> = puts.iter().collect();
@@ -154,7 +157,7 @@ fn story(puts: &[Put], seen: &Seen, begun: Instant) -> String {
     format!("{:>9} to {:>9} read {:x?}\n{}", us(seen.from), us(seen.to), seen.values, lines.collect::<String>())
 }
 
-/// The values of all cells, with nothing under way.
+/// The values of all cells while no call is in progress.
 fn look(wire: &mut Wire, file: FileHandle) -> Vec<(usize, BTreeSet<u64>)> {
     let reply = wire.nfs(Procedure::Read, &ReadArgs { file, offset: 0, count: (CELL * CELLS) as u32 });
     cells_of(&reply, 0..CELLS)
@@ -172,7 +175,7 @@ fn values_of(cell: &[u8]) -> BTreeSet<u64> {
     cell.chunks_exact(8).map(|word| u64::from_be_bytes(word.try_into().unwrap())).collect()
 }
 
-/// One client: bursts of calls, each burst answered before the next.
+/// Runs one client, which sends bursts of calls and receives all replies of a burst before the next.
 fn run(port: u16, file: FileHandle, mut rng: Rng, seed: u64, client: u64) -> Log {
     let mut wire = Wire::connect(port);
     let mut log = Log::default();
@@ -213,7 +216,7 @@ fn run(port: u16, file: FileHandle, mut rng: Rng, seed: u64, client: u64) -> Log
 }
 
 fn next_call(wire: &mut Wire, file: FileHandle, rng: &mut Rng, value: u64) -> (Vec<u8>, Sent) {
-    // Pages mostly, so that direct transfers have their share; cells across two pages sometimes.
+    // Mostly whole pages, so that some transfers are direct; sometimes cells across two pages.
     let (start, len) = if rng.below(4) > 0 {
         let page = rng.below(CELLS as u64 / 2) as usize;
         (page * 2, 2 * (1 + rng.below(2) as usize))

@@ -1,4 +1,4 @@
-//! What the scripts of the packages remove, keep and say.
+//! What the scripts of the packages remove, keep and print.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -12,7 +12,7 @@ fn script(name: &str) -> Command {
     command
 }
 
-/// `dpkg --purge` in a root of its own.
+/// Runs `dpkg --purge` in another root directory.
 fn purge(root: &Path) -> Output {
     let output = script("deb/postrm").arg("purge").env("DPKG_ROOT", root).output().unwrap();
     assert!(output.status.success(), "{}", text(&output));

@@ -1,10 +1,12 @@
-//! Calls that the Direct NFS client resends because its connection broke or its timer expired. However the copies arrive, the filer
-//! executes the call once, and every copy gets the same reply.
+//! Calls that the Direct NFS client resends because its connection broke or its timer expired. In
+//! whatever order the copies arrive, the filer executes the call once, and every copy gets the same
+//! reply.
 //!
-//! Two filers get the same seeded calls: one each call once, the other each call in one to four copies, on the same connection
-//! and on others of the same channel, after each other, after other calls, over broken connections. Replies of the copies are
-//! equal to the byte, statuses of the two filers are equal, and so are the trees they serve in the end.
-//! `MILLRACE_E2E_SEEDS` times 4 seeds (2 by default: 8); `MILLRACE_SEED` replays one.
+//! Two filers get the same seeded calls. One gets each call once. The other gets each call in one
+//! to four copies: on the same connection, on others of the same channel, after each other, after
+//! other calls, and over broken connections. The replies to the copies are identical, the statuses
+//! of the two filers are equal, and so are the trees that they serve in the end.
+//! `MILLRACE_E2E_SEEDS` times 4 seeds (2 by default, so 8). `MILLRACE_SEED` replays one.
 
 use crate::fence::attach;
 use crate::support::Scratch;
@@ -27,7 +29,7 @@ const CALLS: usize = 60;
 const PROCESS: u64 = 0x5eed_0000_0000_0001;
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
-/// One call, by the places of its objects in the lists of each filer, so that both can be given it.
+/// One call, with indexes of its objects in the lists of each filer, so that both filers can get it.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Create {
@@ -69,14 +71,14 @@ enum Action {
         bytes: u64,
         guarded: bool,
     },
-    /// Not kept by the filer: what an earlier call repeated now would destroy.
+    /// A call whose reply the filer does not store. A repetition of an earlier call would destroy its data.
     Fill {
         object: usize,
         byte: u8,
     },
 }
 
-/// A filer and what a client has seen of it.
+/// A filer, and what a client knows of it.
 struct Side {
     filer: Filer,
     wire: Wire,
@@ -94,7 +96,7 @@ impl Side {
         Self { filer, wire, dirs: vec![root], objects: vec![first] }
     }
 
-    /// The record of a call under the next xid.
+    /// The record of a call with the next xid.
     fn record(&mut self, action: Action) -> Vec<u8> {
         let set = SetAttr { mode: Some(0o640), ..SetAttr::default() };
         let dir = |side: &Self, dir: usize| side.dirs[dir % side.dirs.len()];
@@ -126,7 +128,7 @@ impl Side {
             }
             Action::Shorten { object: file, bytes, guarded } => {
                 let object = object(self, file);
-                // A guard makes the second time of a call fail where the first one worked.
+                // With a guard, a repeated call fails if the first one succeeded.
                 let guard = guarded.then(|| self.wire.getattr(object).ok().map(|ok| ok.attributes.ctime)).flatten();
                 let new_attributes = SetAttr { size: Some(bytes), ..SetAttr::default() };
                 (Procedure::SetAttr, Box::new(SetAttrArgs { object, new_attributes, guard }))
@@ -140,7 +142,7 @@ impl Side {
         self.wire.nfs_record(procedure, &*arguments)
     }
 
-    /// Remembers what a call made.
+    /// Stores the handle of what a call made.
     fn learn(&mut self, action: Action, reply: &Reply) {
         let made = match action {
             Action::Create { .. } | Action::MkDir { .. } => reply.results::<CreateResult>().ok().and_then(|ok| ok.object),
@@ -226,7 +228,7 @@ fn status(reply: &Reply) -> [u8; 4] {
     *reply.body().first_chunk().unwrap()
 }
 
-/// What is served: path to kind, mode, links, size, content.
+/// The exported tree: for each path the kind and mode, the links, the size and the contents.
 fn tree(dir: &Path) -> BTreeMap<String, (u32, u64, u64, Vec<u8>)> {
     fn visit(dir: &Path, prefix: &str, found: &mut BTreeMap<String, (u32, u64, u64, Vec<u8>)>) {
         for entry in std::fs::read_dir(dir).unwrap().flatten() {
@@ -282,7 +284,7 @@ fn a_call_in_many_copies_is_done_once_and_every_copy_gets_its_reply() {
             if !matches!(action, Action::Fill { .. }) {
                 earlier.extend(replies.into_iter().next().map(|reply| (record, reply)));
             }
-            // A copy that was on its way for long comes after later calls changed the same things.
+            // A delayed copy arrives after later calls have changed the same objects.
             if let Some((record, reply)) = rng.pick(&earlier).filter(|_| nth % 3 == 0) {
                 side.wire.send(record);
                 assert_eq!(side.wire.receive().0, reply.0, "seed {seed}, a late copy after call {nth}");
@@ -292,8 +294,9 @@ fn a_call_in_many_copies_is_done_once_and_every_copy_gets_its_reply() {
     }
 }
 
-/// As documented: a restart and a power cut forget stored replies. A copy of an old call is then a call; what it may do is
-/// what any client's would, and its status tells from what the client takes the outcome of a retransmitted call.
+/// As documented, a restart and a power cut forget stored replies. A copy of an old call is then a
+/// new call, with the same effect as any client's. Its status shows the client the outcome of the
+/// call that it resends.
 #[test]
 fn after_a_restart_a_copy_is_a_new_call_and_says_so() {
     let scratch = Scratch::new("repeats-restart");
@@ -327,7 +330,7 @@ fn after_a_restart_a_copy_is_a_new_call_and_says_so() {
         for (record, expected) in &records {
             wire.send(record);
             assert_eq!(status(&wire.receive()), expected.number().to_be_bytes());
-            // The refusal is kept like any other reply.
+            // The refusal is stored like any other reply.
             wire.send(record);
             assert_eq!(status(&wire.receive()), expected.number().to_be_bytes());
         }
@@ -335,7 +338,7 @@ fn after_a_restart_a_copy_is_a_new_call_and_says_so() {
     }
 }
 
-/// The first call takes until all copies have arrived.
+/// The first call lasts until all copies have arrived.
 #[test]
 fn forty_copies_at_once_are_one_call_and_each_gets_the_reply() {
     let scratch = Scratch::new("repeats-many");

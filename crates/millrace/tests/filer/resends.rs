@@ -1,5 +1,6 @@
-//! Which calls the filer takes for resends: calls of a client that cannot have the reply, and never a new call of a client that has begun
-//! its xids again. A resend is answered on its own connection, and is not executed again.
+//! The calls that the filer treats as resends: calls of a client that cannot have the reply, but
+//! never a new call of a client that has begun its xids again. A resend is answered on its own
+//! connection, and is not executed again.
 
 use crate::batches::FilerHere;
 use crate::support::filer::Filer;
@@ -45,7 +46,7 @@ fn a_client_that_begins_its_xids_again_is_answered_for_its_new_calls() {
     let root = wire.root();
     let lock = mkdir(&mut wire, root, "lock");
     let mut first = Wire::connect(filer.port);
-    // After some calls, the TCP of the connection delays acknowledgements.
+    // After some calls, the connection's TCP delays acknowledgements.
     for _ in 0..8 {
         first.root();
     }
@@ -143,7 +144,7 @@ fn resend_after_a_partition_of(time: Duration) {
     let mut new = connect();
     new.send(&call);
     assert_eq!(made(&mut new), Ok(()));
-    // The client has the reply now, so another call with the same content is new.
+    // The client now has the reply, so another call with the same content is new.
     let mut other = connect();
     other.send(&call);
     assert_eq!(made(&mut other), Err(NfsStatus::Exist));

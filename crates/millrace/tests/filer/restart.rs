@@ -1,5 +1,6 @@
-//! A filer that is stopped by its operator loses nothing, and its clients are told so: the write verifier stands, whatever boot of
-//! the host comes next. One that goes down with its host may have lost something.
+//! A filer that its operator stops loses nothing, and its clients can see that: the write verifier
+//! stays the same, whatever boot of the host follows. A filer that goes down with its host may have
+//! lost data.
 
 use crate::batches::FilerHere;
 use crate::support::Scratch;
@@ -14,7 +15,7 @@ use volume::faults::FaultSpec;
 const BEFORE: [&str; 2] = ["--boot-id", "11111111-2222-3333-4444-555555555555"];
 const AFTER: [&str; 2] = ["--boot-id", "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"];
 
-/// A filer with a file whose data nobody has committed, and the verifier of the write.
+/// A filer with a file whose data is not committed, and the verifier of the write.
 fn written(scratch: &Scratch, options: &[&str]) -> (Filer, FileHandle, WriteVerifier) {
     let filer = Filer::start(scratch, &[&BEFORE[..], options].concat());
     let mut wire = Wire::connect(filer.port);
@@ -90,7 +91,7 @@ fn a_filer_that_lost_power_or_failed_to_flush_when_it_was_stopped_has_another_ve
 fn a_filer_that_stops_answers_calls_in_progress_though_the_client_has_not_acknowledged_an_earlier_reply() {
     let filer = FilerHere::new(volume::Options::default());
     let mut wire = Wire::connect(filer.port);
-    // After some calls, the TCP of the client delays acknowledgements.
+    // After some calls, the client's TCP delays acknowledgements.
     let root = (0..8).map(|_| wire.root()).next_back().unwrap();
     filer.volume.set_fault(FaultSpec::parse("slow-flush,delay_ms=200").unwrap()).unwrap();
     let args = MkDirArgs { place: place(root, "made"), attributes: SetAttr::default() };

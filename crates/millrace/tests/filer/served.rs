@@ -12,7 +12,7 @@ use nfs_proto::xdr::Encode;
 use std::net::UdpSocket;
 use std::time::Duration;
 
-/// A volume of this directory of the scratch folder.
+/// A volume with this directory of the scratch folder.
 fn volume(dir: &str) -> String {
     format!("[[volume]]\nname = \"open\"\ndir = \"DIR/{dir}\"\nclients = [\"*\"]\nsquash = \"none\"\n")
 }
@@ -37,7 +37,7 @@ fn portmap_answers_datagrams_of_clients_that_a_rule_names_and_no_other_program_a
     socket.connect(("127.0.0.1", filer.portmap())).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut ask = |program, version, procedure, args: &dyn Encode| {
-        // A call without an answer is followed by one whose answer is received.
+        // After each call without a reply, the test sends one whose reply it receives.
         socket.send(&wire.record(program, version, procedure, args)[4..]).unwrap();
     };
     let asked = Mapping { program: mount3::PROGRAM, version: mount3::VERSION, protocol: IPPROTO_TCP, port: 0 };

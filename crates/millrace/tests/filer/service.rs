@@ -1,5 +1,5 @@
-//! The filer as a process: it survives being killed with handles and verifier, forgets in a power cut only what it never
-//! promised, stops cleanly, stays small, and says why it cannot start.
+//! The filer as a process: it keeps handles and verifier when it is killed, forgets in a power cut
+//! only what it never promised, stops cleanly, stays small, and reports why it cannot start.
 
 use crate::support::filer::Filer;
 use crate::support::process::memory;
@@ -71,7 +71,7 @@ fn a_power_cut_takes_back_unstable_data_and_changes_the_verifier() {
     assert_eq!(read(&mut wire, file, 0, 65_536), [4; 8192], "committed data stays");
 }
 
-/// Connections that read while the power is cut.
+/// Number of connections that read while the power is cut.
 const READERS: usize = 6;
 
 #[test]
@@ -84,7 +84,7 @@ fn no_answer_from_after_a_power_cut_comes_by_a_connection_from_before() {
     for round in 1..=12_u8 {
         let mut wire = Wire::connect(filer.port);
         wire.write(file, 0, &[0; 8192], StableHow::FileSync);
-        // Much to take back, so that the cut takes its time.
+        // Much data to revert, so that the cut takes some time.
         for block in 0..400 {
             wire.write(file, block * 8192, &[round; 8192], StableHow::Unstable);
         }
@@ -93,7 +93,8 @@ fn no_answer_from_after_a_power_cut_comes_by_a_connection_from_before() {
             .map(|_| {
                 let answered = Arc::clone(&answered);
                 let mut wire = Wire::connect(filer.port);
-                // The kernel connects before the filer accepts: only an answer shows that this one is from before the cut.
+                // The kernel connects before the filer accepts. Only a reply proves that the filer
+                // accepted this connection before the cut.
                 assert_eq!(read(&mut wire, file, 0, 1), [round]);
                 std::thread::spawn(move || {
                     let args = ReadArgs { file, offset: 0, count: 16 };
@@ -369,7 +370,8 @@ fn a_directory_that_is_served_already_is_refused_and_so_are_those_above_and_belo
     assert_eq!(std::fs::read_dir(filer.export()).unwrap().count(), 1, "nothing but what was made here");
 }
 
-/// Without privilege the filer serves its own uid and refuses all others. Needs root to become somebody else.
+/// Without privilege, the filer serves its own uid and refuses all others. The test needs root to
+/// become another user.
 #[test]
 fn an_unprivileged_filer_serves_its_own_uid_only() {
     let id = Command::new("id").arg("-u").output().unwrap();
@@ -382,7 +384,7 @@ fn an_unprivileged_filer_serves_its_own_uid_only() {
     for folder in [&export, &state] {
         std::os::unix::fs::chown(folder, Some(4321), Some(4321)).unwrap();
     }
-    // The binary may lie where that user cannot go.
+    // That user may have no access to the directory of the binary.
     let program = scratch.path().join("millrace");
     std::fs::copy(env!("CARGO_BIN_EXE_millrace"), &program).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();

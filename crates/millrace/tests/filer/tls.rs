@@ -1,4 +1,5 @@
-//! TLS (RFC 9289): each client gets what the export says, by our client, by libnfs and by bytes of our own.
+//! TLS (RFC 9289): each client gets what the rule of the export allows. The clients are Millrace's,
+//! libnfs, and bytes of the tests.
 
 use crate::support::configured::Configured;
 use crate::support::filer::Filer;
@@ -21,7 +22,7 @@ fn nfs(arguments: &[&str]) -> Output {
     millrace().arg("nfs").args(arguments).output().unwrap()
 }
 
-/// `millrace nfs ls` of the export; what was said when it is refused, as an error.
+/// Runs `millrace nfs ls` on the export. The error is the output of a refused command.
 fn ls(filer: &Filer, security: &str) -> Result<String, String> {
     let output = nfs(&["ls", &(filer.url.clone() + security)]);
     if output.status.success() { Ok(text(&output)) } else { Err(text(&output)) }
@@ -172,7 +173,7 @@ fn files_and_options_that_cannot_be_used_are_named_with_the_remedy() {
     assert!(serve(&["--tls", "on"]).contains("off, allowed, required, mutual"));
 }
 
-/// Two volumes, one in the clear only, one for clients with a certificate; keys of TLS go before them.
+/// Two volumes, one without TLS and one for clients with a certificate. The keys for TLS come before them.
 const TWO: &str = r#"tls_cert = "DIR/pki/filer.pem"
 tls_key = "DIR/pki/filer.key"
 tls_client_ca = "DIR/pki/ca.pem"
@@ -216,7 +217,7 @@ fn each_volume_has_its_rule_and_a_reload_brings_others_and_other_certificates() 
         let listed = list(volume, &security);
         assert_eq!(listed.is_ok(), served, "{volume} {security}: {listed:?}");
     }
-    // A connection that is there is judged again, and by its handle.
+    // An existing connection is judged again, by its handle.
     let mut wire = Wire::connect(port);
     assert_eq!(wire.mount("/closed"), Err(MountStatus::Acces));
     filer.edit(|text| text.replace("\"mutual\"", "\"allowed\""));
@@ -227,7 +228,7 @@ fn each_volume_has_its_rule_and_a_reload_brings_others_and_other_certificates() 
     filer.order(&["reload"]);
     let args = ObjectArgs { object: root };
     assert_eq!(wire.nfs(Procedure::GetAttr, &args).status(), ReplyStatus::AuthError(AuthStat::TooWeak));
-    // Certificates of another authority under the same names: for who connects from now on.
+    // Certificates of another authority under the same names. They apply to new connections.
     let url: dnfs::NfsUrl =
         format!("nfs://127.0.0.1/closed?nfsport={port}&mountport={port}&channels=1{}", pki.tls()).parse().unwrap();
     let before = dnfs::Client::mount(&url, &dnfs::Credentials::of_process()).unwrap();
@@ -241,7 +242,7 @@ fn each_volume_has_its_rule_and_a_reload_brings_others_and_other_certificates() 
     before.getattr(&root).unwrap();
     assert_eq!(before.counters().reconnects, 0);
     assert!(list("closed", &other.mutual()).is_ok());
-    // A key that is none: nothing changes.
+    // An invalid key: nothing changes.
     std::fs::write(scratch.path().join("pki/filer.key"), "none").unwrap();
     let refused = text(&filer.volume(&["reload"]));
     assert!(refused.contains("filer.key holds no private key"), "{refused}");
@@ -259,7 +260,7 @@ pub(crate) fn probe(procedure: u32) -> Vec<u8> {
 }
 
 fn is_closed(stream: &mut TcpStream) -> bool {
-    // Closed by an end or a reset, behind an alert or not.
+    // The filer has ended or reset the connection, possibly after an alert.
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).is_ok() && rest.first().is_none_or(|&first| first == 21) || rest.is_empty()
 }
@@ -276,7 +277,7 @@ fn tls_is_offered_only_where_no_reply_in_the_clear_can_follow() {
     };
     let offer = ask(&mut Wire::connect(filer.port), 0);
     assert_eq!(offers_tls(&offer.0), Ok((ReplyHeader { xid: Xid(77), status: ReplyStatus::Success }, true)));
-    // Another procedure; behind a call that did something; behind NULL, which did nothing.
+    // With another procedure; after a call that did something; after NULL, which did nothing.
     assert_eq!(ask(&mut Wire::connect(filer.port), 1).status(), refusal);
     let mut used = Wire::connect(filer.port);
     used.root();
@@ -295,11 +296,11 @@ fn plain_text_after_starttls_and_handshakes_cut_off_end_the_connection_and_nothi
     let pki = Pki::new(&scratch);
     let filer = pki.filer(&scratch, "allowed");
     let null = Wire::connect(filer.port).record(nfs3::PROGRAM, nfs3::VERSION, 0, &());
-    // In one segment with the question: neither is answered.
+    // A call in one segment with the question: the filer answers neither.
     let mut wire = Wire::connect(filer.port);
     wire.send(&[probe(0), null.clone()].concat());
     assert!(is_closed(&mut wire.stream));
-    // Instead of a handshake, and beginnings of one.
+    // Other bytes instead of a handshake, and beginnings of a handshake.
     let hello = [22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3];
     let long = [22, 3, 1, 0xff, 0xff];
     let sealed = [23, 3, 3, 0, 20, 1, 2, 3];
@@ -345,10 +346,10 @@ fn a_handshake_that_does_not_come_on_is_ended_also_byte_by_byte_and_holds_up_nob
     assert!(begun.elapsed() > Duration::from_secs(5), "time enough for a far peer");
 }
 
-/// What a server does behind its offer of TLS.
+/// What a server does after its offer of TLS.
 type After = fn(TcpStream);
 
-/// A server that answers the question for TLS and then does `then`.
+/// Starts a server that accepts the question for TLS and then calls `then`.
 fn pretender(then: After) -> (u16, std::thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

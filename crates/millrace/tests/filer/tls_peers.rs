@@ -1,4 +1,4 @@
-//! TLS between ours and OpenSSL's, under programs that fork, and across restarts of the filer.
+//! TLS between Millrace and OpenSSL, in programs that fork, and across restarts of the filer.
 
 use crate::support::filer::Filer;
 use crate::support::tls::Pki;
@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// A program that is killed when dropped.
+/// A program. Dropping it kills the process.
 struct Running(Child);
 
 impl Drop for Running {
@@ -24,7 +24,7 @@ impl Drop for Running {
     }
 }
 
-/// Copies bytes until the end, which it passes on.
+/// Copies bytes up to the end of the input, then calls `end`.
 fn relay(mut from: impl Read + Send + 'static, mut to: impl Write + Send + 'static, end: impl FnOnce() + Send + 'static) {
     std::thread::spawn(move || {
         let mut buffer = vec![0; 1 << 16];
@@ -37,7 +37,7 @@ fn relay(mut from: impl Read + Send + 'static, mut to: impl Write + Send + 'stat
     });
 }
 
-/// Copies both ways between two sockets.
+/// Copies in both directions between two sockets.
 fn join(a: &TcpStream, b: &TcpStream) {
     for (from, to) in [(a, b), (b, a)] {
         let (from, to, ended) = (from.try_clone().unwrap(), to.try_clone().unwrap(), to.try_clone().unwrap());
@@ -53,7 +53,7 @@ fn read_record(stream: &mut TcpStream) -> Vec<u8> {
     body
 }
 
-/// Listens; each connection becomes one to `port` on which TLS was asked for already.
+/// Listens. Each connection is forwarded to a connection to `port` on which TLS has been requested.
 fn asking(port: u16) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let own = listener.local_addr().unwrap().port();
@@ -90,7 +90,7 @@ fn openssl_as_a_client_reads_and_writes_through_the_filer() {
         command.args(["-verify_ip", "127.0.0.1", "-connect", &format!("127.0.0.1:{relay_port}"), "-CAfile", &pki.path("ca.pem")]);
         command.args(["-cert", &pki.path("client.pem"), "-key", &pki.path("client.key")]);
         let mut client = Running(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
-        // Our codec on one end of a socket pair, the program on the other.
+        // Millrace's codec is at one end of a socket pair, the program at the other.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut wire = Wire::connect(listener.local_addr().unwrap().port());
         let near = listener.accept().unwrap().0;
@@ -107,7 +107,8 @@ fn openssl_as_a_client_reads_and_writes_through_the_filer() {
     }
 }
 
-/// A server that offers TLS and leaves it to `openssl s_server`, which passes what it decrypts on to a filer.
+/// A server that offers TLS and leaves the rest to `openssl s_server`, which passes the decrypted
+/// bytes to a filer.
 fn openssl_server(openssl: &std::path::Path, pki: &Pki, cipher: &str, filer: &Filer) -> (u16, Running) {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut command = Command::new(openssl);
@@ -147,7 +148,7 @@ fn our_client_reads_and_writes_through_openssl_as_a_server() {
     let root = FileHandle::new(Wire::connect(filer.port).root().as_bytes()).unwrap();
     for cipher in ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"] {
         let (port, server) = openssl_server(&openssl, &pki, cipher, &filer);
-        // Mounted already: openssl serves one connection at a time.
+        // The mount exists already, because openssl serves one connection at a time.
         let url: NfsUrl = format!("nfs://127.0.0.1:{port}/vol?channels=1{}", pki.mutual()).parse().unwrap();
         let server_address = ([127, 0, 0, 1], port).into();
         let parts = dnfs::MountParts {
@@ -190,7 +191,7 @@ fn a_mount_under_tls_outlives_the_filer_and_never_falls_back_to_plain() {
     std::fs::write(filer.export().join("data"), "afterwards").unwrap();
     assert_eq!(size(&client).unwrap(), 10);
     assert!(client.counters().reconnects >= 1);
-    // The same port without TLS: waited for, not used, and said so.
+    // The same port without TLS. The client waits for TLS, does not use the port, and reports that.
     static EVENTS: Mutex<Vec<Event>> = Mutex::new(Vec::new());
     dnfs::report_to(|event| EVENTS.lock().unwrap().push(event));
     let soft: NfsUrl = (filer.url.clone() + &pki.tls() + "&soft&timeo=60&retrans=0").parse().unwrap();

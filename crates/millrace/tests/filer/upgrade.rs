@@ -1,8 +1,10 @@
-//! What other versions of Millrace stored: of an older one it is read and kept; of a newer one it is refused by name, and nothing is
-//! changed. (The shared segment of another layout: a row of docs/errors.md, and `segment::attach`.)
+//! What other versions of Millrace stored. The filer reads and keeps the records of an older
+//! version. It refuses those of a newer one by name, and changes nothing. (For the shared segment
+//! with another layout, see a row of docs/errors.md, and `segment::attach`.)
 //!
-//! The fixtures in `records/` are of the oldest version that wrote each form: `first-slice.json` was measured by it; the filer's file
-//! is the first that was shipped, on free ports and in a scratch directory; the volume's records have a key made for this test.
+//! The fixtures in `records/` are of the oldest version that wrote each form. That version measured
+//! `first-slice.json`. The filer's file is the first that was shipped, with free ports and a
+//! scratch directory. The key in the volume's records was made for this test.
 
 use crate::support::configured::{Configured, serve};
 use crate::support::filer::Filer;
@@ -15,7 +17,7 @@ const FILER: &str = include_str!("../records/filer-first.toml");
 const STATE: &str = include_str!("../records/volume-state-of-five-lines");
 const NEWER_STATE: &str = include_str!("../records/volume-state-of-version-2");
 
-/// Ended with code 2 and said all of this.
+/// Asserts that the command ended with code 2 and printed all these parts.
 fn refused(output: &Output, parts: &[&str]) {
     let said = text(output);
     assert_eq!(output.status.code(), Some(2), "{said}");
@@ -43,7 +45,7 @@ fn volume_record_of_an_older_version_is_served_and_keeps_identity_key_and_epoch(
         assert_eq!(line(&now, name), line(STATE, name));
     }
     assert_eq!(line(&now, "stop "), "stop clean");
-    // And again, by the version that wrote the newer form: the verifier's boot stays.
+    // Another restart, by the version that wrote the newer form, keeps the verifier's boot.
     filer.restart();
     assert_eq!(line(&std::fs::read_to_string(&file).unwrap(), "verifier-boot "), line(&now, "verifier-boot "));
 }
@@ -79,7 +81,7 @@ fn configuration_of_a_newer_version_is_refused_by_the_key_and_nothing_is_made() 
     let newer =
         FILER.replace("DIR", scratch.path().to_str().unwrap()).replace("squash = \"root\"", "squash = \"root\"\nmirrors = 2");
     std::fs::write(&file, &newer).unwrap();
-    refused(&serve(&file).output().unwrap(), &[file.to_str().unwrap(), "line 15", "mirrors"]);
+    refused(&serve(&file).output().unwrap(), &[file.to_str().unwrap(), ":15: ", "mirrors"]);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), newer);
     assert!(!scratch.path().join("state").exists() && !scratch.path().join("admin.sock").exists());
 }

@@ -1,4 +1,4 @@
-//! `millrace volume list | show | create | resize | set`: what a running filer serves, asked and changed by command.
+//! `millrace volume list | show | create | resize | set`: queries and changes of what a running filer serves.
 
 use std::net::TcpStream;
 use std::path::PathBuf;
@@ -63,9 +63,10 @@ impl Served {
         serde_json::from_str(&self.filer.order(&with_json)).unwrap()
     }
 
-    /// An order that is refused: by the filer, which has changed nothing then, and with these words.
+    /// Asserts that the filer refuses an order with these words, and changes nothing.
     fn refused(&self, arguments: &[&str], said: &str) {
-        // What is served and to whom; the room moves with what others do to the disk.
+        // The volumes and their rules. The free space is not compared, because it changes with
+        // other uses of the disk.
         let served = || {
             let list = self.json(&["list"])["volumes"].take();
             list.as_array().unwrap().iter().map(|volume| (volume["name"].clone(), volume["rules"].clone())).collect::<Vec<_>>()
@@ -160,12 +161,12 @@ fn what_cannot_be_created_leaves_file_and_service_as_they_were() {
     create("new", &dir, "10.0.0.1/8", &[], "is not a network");
     create("new", &dir, "", &[], "");
     create("new", &dir, "*", &["sqash=none"], "unknown field `sqash`: did you mean `squash`?");
-    create("new", &dir, "*", &["squash=some"], "`root`");
+    create("new", &dir, "*", &["squash=some"], "squash: `some` is not accepted: write \"root\"");
     create("new", &dir, "*", &["anonymous_uid=me"], "takes a number");
     create("new", &dir, "*", &["path=/first"], "is already used by volume \"first\"");
     create("new", &dir, "*", &["--quota", "ten"], "500GiB");
     create("new", &dir, "*", &["medium=floppy"], "floppy");
-    // The new file cannot be written: a directory stands in its way.
+    // The filer cannot write the new file, because there is a directory with its name.
     served.scratch.folder(".filer.toml.new");
     create("new", &dir, "*", &[], "write ");
     served.refused(&["set", "first", "access=ro"], "write ");
@@ -187,9 +188,9 @@ fn a_volume_is_resized_while_clients_write() {
     assert_eq!(wire.try_write(file, 10_000, &[1; 10_000], StableHow::FileSync).unwrap_err().status, NfsStatus::NoSpc);
     assert_eq!(served.filer.order(&["resize", "first", "1MiB"]), "changed: first\n");
     wire.write(file, 10_000, &[1; 10_000], StableHow::FileSync);
-    served.refused(&["resize", "first", "1"], "19.5KiB are in use: with a quota of 1 every write that allocates would fail");
+    served.refused(&["resize", "first", "1"], "19.5KiB are in use: with a quota of 1 byte every write that allocates would fail");
     served.refused(&["set", "first", "quota=8k"], "19.5KiB are in use: with a quota of 8KiB");
-    // What was refused is not in force.
+    // A refused change has no effect.
     assert!(served.filer.order(&["show", "first"]).contains("quota 1MiB, 19.5KiB of it used"));
     assert_eq!(served.filer.order(&["resize", "first", "8k", "--force"]), "changed: first\n");
     assert!(served.filer.order(&["show", "first"]).contains("quota 8KiB, 19.5KiB of it used"));
@@ -224,10 +225,10 @@ fn keys_set_by_command_count_for_connections_that_are_there_and_the_file_keeps_i
     served.refused(&["set", "first", "clients="], "clients");
     served.refused(&["set", "first", "name=other"], "edit it, then reload");
     served.refused(&["set", "second", "access=ro"], "it has first");
-    // A file that somebody broke by hand is not made worse.
+    // A file that an administrator has damaged stays as it is.
     let good = served.text();
     std::fs::write(served.file(), good.replacen("squash", "sqash", 1)).unwrap();
-    served.refused(&["set", "first", "access=ro"], "filer.toml, line ");
+    served.refused(&["set", "first", "access=ro"], "filer.toml:");
     std::fs::write(served.file(), good).unwrap();
     for (arguments, said) in [(["set", "first", "ro"], "KEY=VALUE"), (["set", "first", "=ro"], "KEY=VALUE")] {
         let output = served.filer.volume(&arguments);
@@ -250,7 +251,8 @@ fn a_filer_of_one_directory_is_shown_and_says_why_it_cannot_be_changed() {
     assert!(nobody.status.code() == Some(2) && text(&nobody).contains("hint: start `millrace serve`"), "{}", text(&nobody));
 }
 
-/// Run where no other process is seen: `$1` is millrace, `$2` a directory of this test. Prints what `volume list` says.
+/// A script for a place where no other process is visible: `$1` is millrace, `$2` a directory of
+/// this test. Prints the output of `volume list`.
 const FILERS: &str = r#"cd "$2"; mkdir one two
 started() { until grep -qs '^admin socket' "$1"; do sleep 0.05; done; }
 list() { echo "== $1"; "$millrace" volume list 2>&1 || echo "exit code $?"; }
@@ -265,7 +267,7 @@ kill $one; wait $one; list two; cat said-one"#;
 #[test]
 fn the_only_filer_of_a_user_is_found_and_of_several_each_is_named() {
     if !may_make_namespaces() {
-        return; // filers of other tests would be found
+        return; // otherwise filers of other tests would be found
     }
     let scratch = Scratch::new("found");
     let mut command = Command::new("timeout");

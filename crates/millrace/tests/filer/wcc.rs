@@ -1,5 +1,5 @@
-//! Attributes before a change (RFC 1813 2.6). A client that finds the attributes of its cache in them keeps the cache, so wrong ones hide
-//! the change of another client.
+//! Attributes before a change (RFC 1813 2.6). If they match the attributes in a client's cache, the
+//! client keeps the cache. So wrong ones hide the change of another client.
 
 use crate::support::Scratch;
 use crate::support::filer::Filer;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Size, mtime and ctime: the fields of `wcc_attr`.
 type State = (u64, NfsTime, NfsTime);
 
-/// Files that each connection creates in one directory, at the same time as the others.
+/// Number of files that each connection creates in one directory at the same time as the others.
 const FILES: usize = 200;
 
 /// The states of an object before and after a change.
@@ -44,7 +44,8 @@ fn make_dir(wire: &mut Wire, dir: FileHandle, name: &str) -> (FileHandle, Pair) 
     (made.object.unwrap(), pair(&made.dir_wcc))
 }
 
-/// Makes changes of names in two directories, about fourteen with each procedure. Returns the attributes in the replies for each directory.
+/// Makes changes of names in two directories, about fourteen with each procedure. Returns the
+/// attributes in the replies, by directory.
 fn change_names(wire: &mut Wire, [a, b]: [FileHandle; 2], id: usize) -> [Vec<Pair>; 2] {
     let [mut of_a, mut of_b] = [Vec::new(), Vec::new()];
     let named = ["file", "link", "moved", "soft", "fifo", "dir"].map(|kind| format!("{kind}{id}"));
@@ -100,7 +101,7 @@ fn on_an_exclusive_volume_the_attributes_around_the_changes_of_a_directory_form_
     let changes: Vec<[Vec<Pair>; 2]> = std::thread::scope(|scope| {
         let work = |id: usize| {
             let mut wire = Wire::connect(filer.port);
-            // Equal calls under equal xids from one address are taken for resends.
+            // The filer treats equal calls with equal xids from one address as resends.
             wire.xid = (1 + id as u32) << 16;
             move || {
                 let make = |wire: &mut Wire, nth| {

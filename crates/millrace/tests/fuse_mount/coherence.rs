@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// A shell under `millrace exec` that does a line at a time and says when it is done.
+/// A shell under `millrace exec` that runs one line at a time and prints a line after each.
 struct Beside {
     child: Child,
     stdin: ChildStdin,
@@ -22,13 +22,13 @@ impl Beside {
         Self { child, stdin, stdout }
     }
 
-    /// What a command prints, in one line.
+    /// Returns what a command prints, in one line.
     fn does(&mut self, command: &str) -> String {
         writeln!(self.stdin, "printf '%s' \"$({{ {command} ; }} 2>&1)\"").unwrap();
         self.line()
     }
 
-    /// Runs a command in the shell itself.
+    /// Runs a command that prints nothing in the shell itself.
     fn runs(&mut self, command: &str) {
         writeln!(self.stdin, "{command}").unwrap();
         assert_eq!(self.line(), "", "{command}");

@@ -1,10 +1,11 @@
-//! Errors of writes that the server took and could not keep.
+//! Errors of writes that the server accepted and then lost.
 
 use crate::mounted::Mounted;
 use crate::support::{find_program, skip, succeed};
 use std::process::Command;
 
-/// What a Python program prints that runs in the mount; it has the admin socket, `ask` and `told`.
+/// Runs a Python program in the mount, and returns what it prints. The program has the path of the
+/// admin socket and the functions `ask` and `told`. `None`, with a message, if there is no Python.
 fn python(mounted: &Mounted, script: &str) -> Option<String> {
     const BEFORE: &str = r#"
 import os, socket, sys

@@ -8,7 +8,8 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, Per
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-/// What programs do with files; prints what they see of them, and nothing that two file systems may differ in.
+/// Operations of programs on files. It prints what they see, without anything in which two file
+/// systems may differ.
 const SCRIPT: &str = r#"
 umask 027
 say() { stat -c '%n %F %a %h %s %u %g' "$@"; }
@@ -178,7 +179,7 @@ fn a_stat_is_one_call_and_an_open_file_is_looked_at_without_any() {
     let Some(mounted) = Mounted::new("fuse-calls") else { return };
     fs::write(mounted.filer().export().join("f"), "x").unwrap();
     let calls = || (mounted.filer().calls("LOOKUP"), mounted.filer().calls("GETATTR"));
-    // The mount's keeper, which begins at this time, has calls of its own.
+    // The mount's keeper starts at this time and sends calls of its own.
     let round = || {
         let before = calls();
         (0..10).for_each(|_| assert_eq!(mounted.path("f").metadata().unwrap().len(), 1));

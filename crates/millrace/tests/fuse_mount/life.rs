@@ -1,4 +1,4 @@
-//! Mounting, unmounting, and what is in between.
+//! Mounting, unmounting, and what happens between them.
 
 use crate::mounted::{Mounted, is_alive, is_mounted};
 use crate::support::{await_until, find_program, millrace, skip_unsupported, succeed, text};
@@ -84,7 +84,7 @@ fn what_cannot_be_mounted_is_named_with_its_cause_and_fix() {
     nobody.args(["--reuid", "4001", "--regid", "4001", "--clear-groups"]).arg(millrace().get_program());
     let runtime = runtime_of(4001);
     nobody.args(["mount", url]).arg(&free).env("PATH", "/nowhere").env("MILLRACE_RUNTIME_DIR", runtime.path());
-    // A directory of that user, so that what is missing is the program.
+    // The directory belongs to that user, so that only the program is missing.
     std::os::unix::fs::chown(&free, Some(4001), Some(4001)).unwrap();
     let said = text(&nobody.output().unwrap());
     assert!(said.contains("fusermount3") && said.contains("package fuse3"), "{said}");
@@ -94,7 +94,7 @@ fn what_cannot_be_mounted_is_named_with_its_cause_and_fix() {
 fn a_refused_mount_is_not_listed_among_the_paths_of_the_export() {
     let Some(mounted) = Mounted::new("fuse-refused") else { return };
     let refused = mounted.world.scratch.folder("refused");
-    // Root without the right to mount, and a user that does not own the directory.
+    // Root without the right to mount, and a user who does not own the directory.
     for (uid, options) in [(0, ["--bounding-set", "-sys_admin"]), (4001, ["--regid", "4001"])] {
         let runtime = runtime_of(uid);
         let run = |arguments: &[&str]| {
@@ -107,7 +107,7 @@ fn a_refused_mount_is_not_listed_among_the_paths_of_the_export() {
         let counters = run(&["nfs", "counters", "--all", "--json"]);
         let mounts: serde_json::Value = serde_json::from_slice(&counters.stdout).unwrap();
         assert_eq!((mounts[0]["server"].is_string(), &mounts[0]["paths"]), (true, &serde_json::json!([])), "{mounts}");
-        // The keeper ends by itself, and then its directory can go.
+        // The keeper ends by itself. Then its directory can be removed.
         await_until("the keeper to end", Duration::from_secs(30), || {
             text(&run(&["nfs", "counters", "--remove-dead"])).contains("removed").then_some(())
         });
@@ -162,7 +162,7 @@ fn another_user_mounts_for_itself() {
     assert!(done.status.success() && !is_mounted(&directory), "{}", text(&done));
 }
 
-/// A runtime directory of a user's own, in memory.
+/// A runtime directory in memory that belongs to this user.
 fn runtime_of(user: u32) -> tempfile::TempDir {
     let runtime = tempfile::Builder::new().prefix("millrace-test-").tempdir_in("/dev/shm").unwrap();
     std::os::unix::fs::chown(runtime.path(), Some(user), Some(user)).unwrap();

@@ -6,8 +6,8 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A Python program that locks a range of a file for writing and says what came of it; with a word more it holds the lock until its
-/// stdin ends.
+/// A Python program that locks a range of a file for writing and prints the result. With a further
+/// argument it holds the lock until its stdin ends.
 const LOCK: &str = "import fcntl, sys
 f = open(sys.argv[1], 'r+')
 try:
@@ -17,7 +17,7 @@ try:
 except OSError as error:
     print('errno', error.errno, flush=True)";
 
-/// It, on a file of the mount or of `/db` under `millrace exec`.
+/// Runs [`LOCK`] on a file of the mount, or on that file in `/db` under `millrace exec`.
 fn locker(mounted: &Mounted, beside: bool, arguments: &[&str]) -> Command {
     let (mut command, file) =
         if beside { (mounted.world.exec("python3"), "/db/f".into()) } else { (Command::new("python3"), mounted.path("f")) };
@@ -88,7 +88,7 @@ fn flock_excludes_on_the_mount_and_beside_it_and_ends_with_its_description() {
     drop(file);
     assert_eq!((here(), beside()), ("refused\n".into(), "refused\n".into()), "a copy of the descriptor holds it");
     drop(copy);
-    // RELEASE comes after the close has returned.
+    // The kernel sends RELEASE after the close has returned.
     await_until("the lock to end", Duration::from_secs(30), || (here() == "locked\n").then_some(()));
     assert_eq!(beside(), "locked\n");
     let shared = std::fs::File::open(mounted.path("f")).unwrap();
@@ -97,7 +97,7 @@ fn flock_excludes_on_the_mount_and_beside_it_and_ends_with_its_description() {
     assert_eq!(here(), "refused\n");
 }
 
-/// Adds one to a number sixty times, each in a transaction, and says so in a second table.
+/// Adds one to a number sixty times, each time in a transaction that also adds a row to a second table.
 const SQLITE: &str = r#"
 import sqlite3, sys
 database = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None)
@@ -119,7 +119,7 @@ fn sqlite_loses_no_update_of_writers_on_the_mount_and_beside_it() {
         );
         mounted.shell(&format!("python3 -c '{}'", script.replace('\'', "'\\''")))
     };
-    // The index of a write-ahead log is a shared mapping, which programs under the library have not.
+    // The index of a write-ahead log is a shared mapping, which only one side of the host can have.
     for (journal, beside) in [("delete", true), ("wal", false)] {
         if !beside && !mounted.maps_files() {
             return;
@@ -149,7 +149,8 @@ fn sqlite_loses_no_update_of_writers_on_the_mount_and_beside_it() {
     }
 }
 
-/// As [`LOCK`], by a lock of the open file description (F_OFD_SETLK) which a duplicate of the descriptor holds on to.
+/// As [`LOCK`], with a lock of the open file description (F_OFD_SETLK), which a duplicate of the
+/// descriptor keeps.
 const DESCRIPTION: &str = "import fcntl, os, struct, sys
 f = os.open(sys.argv[1], os.O_RDWR)
 try:

@@ -1,4 +1,4 @@
-//! `millrace mount`: what programs are promised that use an export through FUSE.
+//! What `millrace mount` promises to programs that use an export through FUSE.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "a panic is a test's verdict")]
 
 mod coherence;

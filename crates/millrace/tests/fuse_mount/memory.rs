@@ -1,4 +1,5 @@
-//! Pages that programs change through a mapping, when memory is short: what frees them needs the process that serves the mount.
+//! Pages that programs change through a mapping when memory is short: the kernel can free them only
+//! with the process that serves the mount.
 
 use crate::mounted::Mounted;
 use crate::support::{skip_unsupported, succeed};
@@ -6,11 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A control group that has little memory; removed when dropped.
+/// A control group that has little memory. Dropping it removes the group.
 struct Group(PathBuf);
 
 impl Group {
-    /// None where this host lets nobody make one.
+    /// `None` if this host does not let the test create one.
     fn new(bytes: u64) -> Option<Self> {
         let root = Path::new("/sys/fs/cgroup");
         let unified = fs::read_to_string(root.join("cgroup.subtree_control")).is_ok_and(|list| list.contains("memory"));
@@ -28,7 +29,7 @@ impl Drop for Group {
     }
 }
 
-/// Changes four times as many mapped pages as the group has memory, then reads them by READs.
+/// Changes four times as many mapped pages as the group has memory, then checks them by reads.
 const SCRIPT: &str = r#"
 import mmap, os
 f = os.open("map", os.O_RDWR | os.O_CREAT)

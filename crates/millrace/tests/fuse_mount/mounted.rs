@@ -8,11 +8,12 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-/// A filer, its export mounted, and programs under `millrace exec` beside it; all gone when dropped.
+/// A filer, its mounted export, and programs under `millrace exec` with the same export. Dropping
+/// it ends and removes all of them.
 pub(crate) struct Mounted {
     pub(crate) world: World,
     pub(crate) directory: PathBuf,
-    /// The process that serves it.
+    /// The process that serves the mount.
     pub(crate) pid: u32,
 }
 
@@ -22,12 +23,12 @@ impl Mounted {
         Self::served(label, "", &[])
     }
 
-    /// Of a filer with more options.
+    /// As [`Self::new`], with these options of the filer and of the URL.
     pub(crate) fn of(label: &str, filer: &[&str], options: &str) -> Option<Self> {
         Self::made(label, filer, options, &[])
     }
 
-    /// With options of the URL, and of `millrace mount`.
+    /// As [`Self::new`], with these options of the URL and arguments of `millrace mount`.
     pub(crate) fn served(label: &str, options: &str, arguments: &[&str]) -> Option<Self> {
         Self::made(label, &[], options, arguments)
     }
@@ -41,7 +42,7 @@ impl Mounted {
         Some(mounted)
     }
 
-    /// Of a world whose filer is mounted by this URL.
+    /// Mounts an export by this URL.
     pub(crate) fn by_url(world: World, url: &str) -> Self {
         let mut mounted = Self::unmounted(world);
         mounted.mount_url(url, &[]);
@@ -53,7 +54,7 @@ impl Mounted {
         Self { world, directory, pid: 0 }
     }
 
-    /// Mounts it, again after its process was killed.
+    /// Mounts the filer's export, the first time or after its process was killed.
     pub(crate) fn mount(&mut self, options: &str, arguments: &[&str]) {
         self.mount_url(&format!("{}{options}", self.world.filer.url), arguments);
     }
@@ -70,7 +71,7 @@ impl Mounted {
         self.directory.join(name)
     }
 
-    /// What a shell prints that runs in the mount; it must succeed.
+    /// Runs a script in the mount, which must succeed, and returns its output.
     pub(crate) fn shell(&self, script: &str) -> String {
         succeed(&mut self.shell_command(script))
     }
@@ -96,7 +97,7 @@ impl Mounted {
         millrace().arg("unmount").arg(&self.directory).output().unwrap()
     }
 
-    /// SIGKILL to the process that serves it.
+    /// Sends SIGKILL to the process that serves the mount, and waits for its end.
     pub(crate) fn kill(&self) {
         succeed(Command::new("kill").args(["-KILL", &self.pid.to_string()]));
         let gone = || (!is_alive(self.pid)).then_some(());

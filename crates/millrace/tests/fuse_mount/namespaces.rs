@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A mount served by a process in PID and mount namespaces of its own, with a /proc of its own; all processes there end when it is dropped.
+/// A mount served by a process that has its own PID and mount namespaces and its own /proc.
+/// Dropping it ends all processes there.
 struct Inner {
     unshare: Child,
     /// The directory of the mount, as processes outside reach it.
@@ -31,7 +32,7 @@ impl Inner {
         Self { unshare, seen }
     }
 
-    /// A program outside, with its working directory in the mount.
+    /// A program outside the namespaces, with its working directory in the mount.
     fn outside(&self, uid: u32, groups: &str, command: &[&str]) -> Command {
         let mut outside = Command::new("setpriv");
         let (uid, groups) = (uid.to_string(), if groups.is_empty() { "--clear-groups" } else { groups });
@@ -74,13 +75,13 @@ fn a_caller_whose_groups_cannot_be_known_gets_no_right_that_they_would_deny() {
     let Some(mounted) = Mounted::new("fuse-outside") else { return };
     mounted.shell("echo mine >f; chown 4001:4900 f; chmod 604 f");
     let inner = Inner::mounted(&mounted);
-    // The mode shuts members of the group out: a caller that might be one of them is not let in as one of the others.
+    // The mode denies the group. A caller that may be a member of it does not get the rights of the others.
     for groups in ["4900", ""] {
         let refused = inner.outside(4002, groups, &["cat", "f"]).output().unwrap();
         assert!(text(&refused).contains("Permission denied"), "{groups}: {}", text(&refused));
     }
     assert_eq!(succeed(&mut inner.outside(0, "", &["cat", "f"])), "mine\n");
-    // Inside, groups are known.
+    // In the namespaces the groups of a caller are known.
     let enter = |groups: &str| {
         let mut command = Command::new("nsenter");
         let root = inner.seen.ancestors().find(|path| path.ends_with("root")).unwrap().parent().unwrap();
@@ -98,7 +99,8 @@ fn a_caller_of_another_pid_namespace_that_waits_can_be_killed() {
     mounted.shell("echo mine >f");
     let inner = Inner::mounted(&mounted);
     mounted.world.filer.kill();
-    // Not by a working directory, which the new process would enter before it is known to run.
+    // The program does not get a working directory in the mount: it would enter that before the
+    // test knows that it runs.
     let mut waits = Command::new("cat").arg(inner.seen.join("f")).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let asleep = || {
         let place = fs::read_to_string(format!("/proc/{}/wchan", waits.id())).ok()?;
@@ -127,7 +129,7 @@ fn unmounting_beside_a_copy_of_the_mount_in_another_namespace_succeeds_at_once()
     };
     assert!(unmount(&mounted).contains(&format!("process {} has a copy", copy.id())));
     assert!(is_alive(first), "it serves the copy");
-    // The same directory again: its process is another one, and is waited for.
+    // The same directory again. Another process serves it, and unmounting waits for that process.
     mounted.mount("", &[]);
     assert_eq!(unmount(&mounted), "");
     assert!(!is_alive(mounted.pid));

@@ -11,7 +11,7 @@ fn a_statically_linked_program_works_with_files_of_the_mount() {
     let Some(mounted) = Mounted::new("fuse-static") else { return };
     let Some(program) = compile(&mounted.world.scratch, "static_files", &["-static"]) else { return };
     assert_eq!(succeed(Command::new(&program).arg(&mounted.directory)), "12000 bytes in 1000 lines\n");
-    // The program itself from the mount.
+    // The program itself is a file of the mount.
     std::fs::copy(&program, mounted.path("program")).unwrap();
     assert_eq!(succeed(Command::new(mounted.path("program")).arg(&mounted.directory)), "12000 bytes in 1000 lines\n");
     assert_eq!(mounted.shell("ls"), "program\n");

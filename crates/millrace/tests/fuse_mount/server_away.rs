@@ -1,4 +1,4 @@
-//! A server that stops answering, under programs that use the mount.
+//! A server that stops answering while programs use the mount.
 
 use crate::mounted::{Mounted, is_alive, is_mounted};
 use crate::support::filer::Filer;
@@ -9,7 +9,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Writes blocks that say which they are, with an fsync now and then, until its stdin ends; says how many.
+/// Until its stdin ends, writes blocks that contain their number, with an fsync after each 16th.
+/// Then it prints how many.
 const WRITER: &str = r#"
 import os, select, sys
 f = os.open("f", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
@@ -25,7 +26,9 @@ print(number)
 #[test]
 fn writes_go_on_over_restarts_of_the_filer_and_each_is_there() {
     let Some(mut mounted) = Mounted::new("fuse-restarts") else { return };
-    // A process of its own: one that has a file open for writing cannot start the server it waits for, since the new process closes it.
+    // The writer is a process of its own. If this test had the file open for writing, the filer
+    // that it starts would close its copy of the descriptor, and that close would wait for the
+    // filer.
     let mut writer = Command::new("python3");
     writer.args(["-c", WRITER]).current_dir(&mounted.directory);
     let mut writer = writer.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -52,7 +55,7 @@ fn who_waits_for_the_server_can_be_killed_and_others_go_on_when_it_is_back() {
     let Some(mut mounted) = Mounted::new("fuse-kill-waiting") else { return };
     std::fs::write(mounted.path("f"), "content").unwrap();
     mounted.world.filer.kill();
-    // More than are served at once, so that some wait for a thread.
+    // More programs than the mount serves at the same time, so that some wait for a thread.
     let mut children: Vec<_> =
         (0..80).map(|_| Command::new("cat").arg(mounted.path("f")).stdout(Stdio::piped()).spawn().unwrap()).collect();
     let patient = children.pop().unwrap();
@@ -72,7 +75,7 @@ fn who_waits_for_the_server_can_be_killed_and_others_go_on_when_it_is_back() {
         assert!(!child.wait().unwrap().success());
     }
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
-    // A signal that has a handler changes nothing.
+    // A program that was stopped and continued still waits.
     succeed(Command::new("kill").args(["-STOP", &patient.id().to_string()]));
     succeed(Command::new("kill").args(["-CONT", &patient.id().to_string()]));
     mounted.world.filer.restart();

@@ -1,4 +1,5 @@
-//! What the server decides, and what a server lacks: rights, renames with flags, listings, nested file systems.
+//! What the server decides, and what a server does not support: rights, renames with flags,
+//! listings, nested file systems.
 
 use crate::mounted::{Mounted, has_fuse};
 use crate::support::configured::Configured;
@@ -13,7 +14,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The distribution's, which every user may run.
+/// The distribution's Python, which every user may run.
 const PYTHON: &str = "/usr/bin/python3";
 
 #[test]
@@ -115,7 +116,8 @@ os.fsync(fd); os.close(fd); found = os.stat("f"); print(found.st_mtime, oct(foun
     assert_eq!(succeed(program.current_dir(&mounted.directory)), "1000000000.0 0o106755 300000\n");
 }
 
-/// One `st_dev` for all, so no two files may have one number; the server says which file system a name is in.
+/// The mount has one `st_dev`, so two files may not have the same number. The server says which
+/// file system contains a name.
 #[test]
 fn files_of_file_systems_nested_in_an_export_have_numbers_of_their_own() {
     if !has_fuse() {

@@ -33,7 +33,7 @@ fn a_fifo_is_opened_and_a_socket_connected_to_by_those_whom_the_mode_lets() {
     mounted.shell("mkfifo fifo; chown 4001:4900 fifo");
     let _listener = UnixListener::bind(mounted.path("socket")).unwrap();
     mounted.shell("chown 4001:4900 socket");
-    // Owner, member of the group, other.
+    // The owner, a member of the group, and another user.
     let users = ["4001", "4002:4900", "4003"];
     let let_in = |file: &str, how: &str| -> String {
         let mut command = Command::new("python3");

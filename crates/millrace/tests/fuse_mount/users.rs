@@ -5,7 +5,7 @@ use crate::support::succeed;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::process::Command;
 
-/// A script as another user with one supplementary group.
+/// A command line that runs a script as another user with one supplementary group.
 fn as_user(uid: u32, group: u32, script: &str) -> String {
     format!("setpriv --reuid {uid} --regid {uid} --groups {group} sh -c '{script}'")
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-/// Does a statement for each line of stdin, and prints its rows or its error.
+/// Executes a statement for each line of stdin, and prints its rows or its error.
 const SQL: &str = "import sqlite3, sys
 database = sqlite3.connect(sys.argv[1], timeout=20, isolation_level=None)
 for line in sys.stdin:
@@ -17,7 +17,7 @@ for line in sys.stdin:
 
 const REFUSED: &str = "unable to open database file";
 
-/// A program with a database open.
+/// A program that has a database open.
 struct Sql {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -25,7 +25,7 @@ struct Sql {
 }
 
 impl Sql {
-    /// Of `python3` in whatever runs it.
+    /// Starts this command, which runs `python3`, on a database.
     fn start(mut command: Command, database: &Path) -> Self {
         command.args(["-c", SQL]).arg(database);
         let mut child: Child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -40,7 +40,7 @@ impl Sql {
         line.trim_end().to_owned()
     }
 
-    /// Closes the database; what the program printed on stderr.
+    /// Closes the database, and returns what the program printed on stderr.
     fn end(mut self) -> String {
         drop(self.stdin.take());
         let mut said = String::new();
@@ -64,7 +64,7 @@ fn a_database_in_wal_mode_has_one_side_at_a_time_and_the_error_names_the_other()
     if !mounted.maps_files() {
         return;
     }
-    // Again with a log.
+    // The mount is made again, with a log.
     let log = mounted.world.scratch.path().join("log");
     assert!(mounted.unmount().status.success());
     mounted.mount("", &["--log", log.to_str().unwrap()]);

@@ -1,4 +1,5 @@
-//! A guest that runs one of the scripts beside this file, which asks the test for what only the host can do.
+//! A guest that runs one of the scripts of this folder. The script asks the test for what only the
+//! host can do.
 
 use crate::support::{find_program, millrace, skip, succeed};
 use std::collections::BTreeMap;
@@ -6,10 +7,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Longest time of a guest with a script: a quiet host takes a sixth.
+/// Time limit of a guest with a script. On an idle host it takes a sixth of this.
 const SCRIPT_MAX: &str = "6m";
 
-/// The kernel of the tests, beside what is built.
+/// The folder with the kernel of the tests, in cargo's target folder.
 pub(crate) fn cache() -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_millrace")).ancestors().nth(2).unwrap().join("guest")
 }
@@ -21,7 +22,8 @@ pub(crate) fn guest(action: &str) -> Command {
     command
 }
 
-/// Whether a guest can be booted here, with these programs inside; fetches the kernel if that is all it lacks, and says so if not.
+/// Whether a guest with these programs inside can be booted here. Fetches the kernel if nothing
+/// else is missing. If no guest can be booted, prints why.
 pub(crate) fn can_boot(programs: &[&str]) -> bool {
     if let Some(missing) = programs.iter().find(|program| !has_program(program)) {
         skip(&format!("no {missing} for the guest"));
@@ -44,13 +46,14 @@ fn has_program(name: &str) -> bool {
     find_program(name).is_some() || ["/usr/sbin", "/sbin"].iter().any(|folder| Path::new(folder).join(name).is_file())
 }
 
-/// Runs `SCRIPT.sh` in a guest. A line `ASK WORDS` of it is a wish, which is answered once it was granted; of lines `FACT NAME VALUE`
-/// the values are returned. Everything it says is in the panic when it fails.
+/// Runs the script in a guest. A line `ASK WORDS` of its output is a request: `grant` fulfils it,
+/// and the script gets an answer on its stdin. Returns the values of the lines `FACT NAME VALUE`.
+/// If the script fails, the panic has its whole output.
 pub(crate) fn facts_of(script: &str, nics: u32, arguments: &[String], grant: impl FnMut(&str)) -> BTreeMap<String, String> {
     facts_in(&["--timeout", SCRIPT_MAX, "--nics", &nics.to_string()], script, arguments, grant)
 }
 
-/// The same in a guest with these options.
+/// As [`facts_of`], in a guest with these options.
 pub(crate) fn facts_in(
     options: &[&str],
     script: &str,
@@ -81,7 +84,7 @@ pub(crate) fn facts_in(
     facts
 }
 
-/// The kernel that guests boot, as `uname -r` says it.
+/// The version of the kernel that guests boot, as `uname -r` prints it.
 pub(crate) fn kernel() -> String {
     let found: serde_json::Value = serde_json::from_str(&succeed(guest("status").arg("--json"))).unwrap();
     found["kernel"]["version"].as_str().unwrap().to_owned()

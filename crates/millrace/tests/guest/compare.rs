@@ -1,11 +1,13 @@
-//! `millrace compare --guest`: the kernel's clients beside ours and the local disk, in one guest; and what a killed comparison leaves.
+//! `millrace compare --guest`: the kernel's clients, Millrace's and the local disk in one guest;
+//! and what a killed comparison leaves.
 
 use crate::booted::{cache, can_boot, facts_in};
 use crate::support::compare::{Place, postgres_is_here};
 use crate::support::text;
 use results::compare::PathStatus;
 
-/// How figures of an emulated guest are to be read; one that KVM runs has a label of its own.
+/// The record's warning about the figures of a guest: one label if the guest's CPU is emulated,
+/// another if KVM runs it.
 const LABELS: [&str; 2] =
     ["emulated CPU: compare shapes and counts only", "virtual machine: not comparable with this host's own figures"];
 

@@ -1,5 +1,6 @@
-# Fibre Channel in the guest alone: libfc and fcoe as initiator on one end of each of two veth pairs, the kernel's target (tcm_fc) on the
-# other, VN2VN (FC-BB-6: two ports without a switch) between them, dm-multipath above. No arguments.
+# Fibre Channel with both ends in the guest: libfc and fcoe as initiator on one end of each of two
+# veth pairs, the kernel's target (tcm_fc) on the other, VN2VN (FC-BB-6: two ports without a
+# switch) between them, dm-multipath above. No arguments.
 . "$(dirname "$0")/lib.sh"
 start_multipathd "fast_io_fail_tmo 3" "dev_loss_tmo 600"
 truncate -s 64M /run/disk
@@ -8,17 +9,19 @@ await_multipath_disk
 fact disk "$(blockdev --getsz "$disk")"
 fact transport "$(cat /sys/class/fc_host/host*/port_state | sort -u | tr '\n' ' ')"
 
-# A pair is cut at the initiator's end, of which its fcoe is told at once: at the other end it misses now and then that the carrier came
-# back. What is under way at that moment is waited for first: the kernel's target waits for ever, with all ports of the guest behind it,
-# for the data of a write whose initiator is gone (ft_prlo of tcm_fc, kernel 6.1; docs/guest.md).
+# A pair is cut at the initiator's end, whose fcoe gets that event at once. At the other end fcoe
+# sometimes misses the return of the carrier. The cut waits first for commands in flight: for the
+# data of a write whose initiator is gone, the kernel's target waits for ever and blocks all ports
+# of the guest (ft_prlo of tcm_fc, kernel 6.1; docs/guest.md).
 take_down() {
   dmsetup suspend --noflush "$disk"
   for pair; do ip link set "a$pair" down; done
-  dmsetup --noudevsync resume "$disk" # udev reads the disk, and gives that up after three minutes when no path is left
+  dmsetup --noudevsync resume "$disk" # udev reads the disk, and gives up after three minutes if no path is left
 }
 bring_up() { for pair; do ip link set "a$pair" up; done; }
 
-# The target ends, its ports with it, and a new one is made of what is on the disk: what a restart of a storage system is.
+# Removes the target and its ports, and creates a new one with the data on the disk, as a restart
+# of a storage system does.
 restart_target() {
   local pair
   for pair in 1 2; do echo 0 >"$(echo /sys/class/net/b$pair/ctlr_*)/enabled"; done
@@ -41,8 +44,8 @@ statistics=/sys/block/$(basename "$(readlink -f "$disk")")/stat
 sectors_written() { read -r _ _ _ _ _ _ sectors _ <"$statistics" && echo "$sectors"; }
 written() { [ "$(sectors_written)" -gt "$before" ]; }
 
-# NAME, FAILED, MEANWHILE and PAIR…: a verified load below which these pairs are cut until so many paths have failed, and restored once the
-# command has been carried out.
+# NAME, FAILED, MEANWHILE and PAIR…: runs a verified load and cuts these pairs until FAILED paths
+# have failed. Then runs MEANWHILE and restores the pairs.
 load_over_a_cut() {
   local name=$1 failed=$2 meanwhile=$3 before load
   shift 3

@@ -1,5 +1,6 @@
-# A comparison on the export of another server, NFS-Ganesha, which this kernel's client mounts by version 3 and by version 4.1. Arguments:
-# millrace, the directory of the record, further options.
+# A comparison on the export of another server, NFS-Ganesha. This kernel's client mounts it with
+# version 3 and with version 4.1. Arguments: millrace, the directory of the record, further
+# options.
 . "$(dirname "$0")/lib.sh"
 millrace=$1 out=$2
 shift 2

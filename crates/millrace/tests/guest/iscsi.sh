@@ -1,4 +1,5 @@
-# The kernel's iSCSI initiator with dm-multipath on a LUN of the filer. Arguments: name of the target, ports of two portals.
+# The kernel's iSCSI initiator with dm-multipath on a LUN of the filer. Arguments: name of the
+# target, ports of two portals.
 . "$(dirname "$0")/lib.sh"
 iqn=$1
 portals=("10.0.2.2:$2" "10.0.3.2:$3")
@@ -6,7 +7,8 @@ start_iscsid
 start_multipathd
 
 say "log in over both portals"
-# What SendTargets tells is the address the filer was reached at, which is not the one behind QEMU's network: nodes are made by hand.
+# SendTargets returns the address at which the filer was reached on its host. The guest uses other
+# addresses in QEMU's network, so the script creates the nodes.
 group=0 # each portal of a filer is a portal group
 for portal in "${portals[@]}"; do
   group=$((group + 1))

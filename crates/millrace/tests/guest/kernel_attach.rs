@@ -1,4 +1,5 @@
-//! `millrace iscsi attach` where the kernel has an initiator: which client is taken, what it makes, and that nothing of it is left.
+//! `millrace iscsi attach` where the kernel has an initiator: which client it chooses, what it
+//! creates, and that detach removes all of it.
 
 use crate::booted::{can_boot, facts_in};
 use crate::support::Scratch;

@@ -1,5 +1,5 @@
-# `millrace iscsi attach` where the kernel has its own initiator. Arguments: millrace, name of the target, ports of two portals. LUN 0 and LUN 1
-# of the target are empty.
+# `millrace iscsi attach` where the kernel has its own initiator. Arguments: millrace, name of the
+# target, ports of two portals. LUN 0 and LUN 1 of the target are empty.
 . "$(dirname "$0")/lib.sh"
 millrace=$1 iqn=$2
 portals=10.0.2.2:$3,10.0.3.2:$4
@@ -10,11 +10,11 @@ start_iscsid
 start_multipathd
 
 iscsi() { "$millrace" iscsi "$@"; }
-# Words of `attach`: its object, or what it said.
+# Words of `attach`: puts its object into /run/attached, or prints its message.
 attach() { iscsi attach "$@" --json >/run/attached 2>/run/said || { cat /run/said; return 1; }; }
-# NAME: a text of the object.
+# NAME: a string of the object.
 value() { sed -n "s/.*\"$1\":\"\([^\"]*\)\".*/\1/p" /run/attached; }
-# WORDS: is refused, and what it said is in /run/said.
+# WORDS: must be refused. The message is then in /run/said.
 refused() { if iscsi "$@" >/run/said 2>&1; then cat /run/said; return 1; fi; }
 sessions() { ls /sys/class/iscsi_session | wc -l; }
 disks() { ls -d /sys/class/iscsi_session/session*/device/target*/*/block/* 2>/dev/null | wc -l; }
@@ -90,7 +90,7 @@ refused attach "$second" --client open-iscsi
 fact insisted "$(tr '\n' ' ' </run/said)"
 iscsi detach "$first"
 fact theirs "$(sessions) $(records)"
-multipath -F # of both LUNs, which came by that session
+multipath -F # of both LUNs, which use that session
 iscsiadm -m node -T "$iqn" --logout >/dev/null
 iscsiadm -m node -T "$iqn" -o delete
 await 60 none_left || { left; exit 1; }

@@ -1,5 +1,6 @@
-# What a killed comparison leaves of open-iscsi: a work directory with a mount and the name of a target, whose filer is gone. Argument:
-# millrace. The comparison is killed before it loads its database, and the rest is put there by hand as it does: a load takes minutes here.
+# What a killed comparison leaves of open-iscsi: a work directory with a mount and the name of a
+# target, whose filer is gone. Argument: millrace. The script kills the comparison before it loads
+# its database, which takes minutes here, and then creates the rest as a comparison does.
 . "$(dirname "$0")/lib.sh"
 millrace=$1
 start_multipathd

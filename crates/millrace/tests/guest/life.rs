@@ -1,4 +1,5 @@
-//! What `millrace guest run` promises of any command: its output, its exit code, its time, and that nothing is left.
+//! What `millrace guest run` promises for any command: its output, its exit code, its time limit,
+//! and that nothing is left.
 
 use crate::booted::{can_boot, guest, kernel};
 use crate::support::{Scratch, await_until, succeed, text};
@@ -8,23 +9,23 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Longest boot on a busy host.
+/// Time limit of a boot on a busy host.
 const BOOT_MAX: Duration = Duration::from_secs(100);
 
-/// `millrace guest run` whose temporary files are here.
+/// `millrace guest run` that puts its temporary files into this scratch folder.
 fn run(scratch: &Scratch) -> Command {
     let mut command = guest("run");
     command.env("TMPDIR", scratch.path());
     command
 }
 
-/// What runs of guests have among their temporary files.
+/// The temporary files of guest runs in this scratch folder.
 fn left_in(scratch: &Scratch) -> Vec<PathBuf> {
     let entries = fs::read_dir(scratch.path()).unwrap().map(|entry| entry.unwrap().path());
     entries.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("millrace-guest-")).collect()
 }
 
-/// Processes with these temporary files in their arguments: QEMU.
+/// The QEMU processes: those whose arguments name these temporary files.
 fn processes_of(scratch: &Scratch) -> Vec<String> {
     let entries = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path().join("cmdline"));
     let lines = entries.filter_map(|file| Some(String::from_utf8_lossy(&fs::read(file).ok()?).replace('\0', " ")));
@@ -32,7 +33,7 @@ fn processes_of(scratch: &Scratch) -> Vec<String> {
     lines.filter(|line| line.contains(&files)).collect()
 }
 
-/// A guest whose command runs and does not end.
+/// A guest whose command has started and does not end.
 fn endless(scratch: &Scratch) -> Child {
     let mut child = run(scratch).args(["--", "sh", "-c", "echo up; exec sleep 1000"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();

@@ -1,12 +1,12 @@
-# What the kernel's NFS client asks again after its own changes of names. Arguments: the port of a filer whose volume is `exclusive`, and that
-# of one whose volume is not.
+# What the kernel's NFS client asks again after its own changes of names. Arguments: the port of a
+# filer whose volume is `exclusive`, and the port of one whose volume is not.
 . "$(dirname "$0")/lib.sh"
-# Calls that the client has sent for a mount, a line each: procedure and number.
+# Calls that the client has sent for a mount. Each line has a procedure and its number of calls.
 calls() {
   awk -v mount="/mnt/$1" '$1 == "device" { ours = $5 == mount } ours && $1 ~ /^[A-Z]+:$/ { sub(":", "", $1); print $1, $2 }' \
     /proc/self/mountstats
 }
-# MOUNT and function: reports how many calls of each procedure the function makes on that mount.
+# MOUNT and function: reports the number of calls of each procedure that the function makes on that mount.
 count() {
   calls "$1" >/run/before
   "$2" "/mnt/$1/d"
@@ -15,7 +15,7 @@ count() {
     fact "$1.$2.$procedure" $((after - before))
   done
 }
-# A file is made and removed, and between these ten known names are looked for.
+# Creates and removes a file, and looks up ten known names in between.
 names() {
   for _ in $(seq 40); do
     : >"$1/new"

@@ -1,6 +1,7 @@
-# A comparison by this kernel's own clients, without --guest, as on any machine that has them. Arguments: millrace, the directory of the
-# record, further options. What a service manager and an administrator would have started is started first: a disk for the
-# files, udev, iscsid, multipathd, and a Fibre Channel disk, which is then a device that is named.
+# A comparison by this kernel's own clients, without --guest, as on any machine that has them.
+# Arguments: millrace, the directory of the record, further options. First it starts what a service
+# manager and an administrator would have started: a disk for the files, udev, iscsid, multipathd,
+# and a Fibre Channel disk, which the comparison gets as a named device.
 . "$(dirname "$0")/lib.sh"
 millrace=$1 out=$2
 shift 2
@@ -18,5 +19,5 @@ say "kernel clients are up, Fibre Channel is $disk"
 "$millrace" compare --work /var/tmp/files --out "$out" --paths local,dnfs,knfs,iscsi --path "fc=$disk" "$@" </dev/null
 fact left "$(ls /var/tmp/files | tr '\n' ' ')"
 fact sessions "$(ls /sys/class/iscsi_session | wc -l)"
-# The directory of the record is a mount of the guest's own.
+# The directory of the record is a mount of the guest.
 fact mounts "$(grep millrace-compare /proc/mounts | grep -vc ' 9p ' || true)"

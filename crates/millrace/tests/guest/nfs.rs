@@ -6,8 +6,9 @@ use crate::support::configured::Configured;
 use crate::support::filer::Filer;
 use crate::support::mounted::Mounted;
 
-/// Longest time until a lock is refused. The call itself takes 0.03 to 0.2 s; starting flock in an emulated guest on a busy host takes
-/// longer. After 3 s the kernel would ask a second time where the service is.
+/// Time limit until a lock is refused. The call itself takes 0.03 to 0.2 s; starting flock in an
+/// emulated guest on a busy host takes longer. After 3 s the kernel would ask a second time for the
+/// port of the lock service.
 const LOCK_MS_MAX: u64 = 3000;
 
 #[test]
@@ -28,7 +29,8 @@ fn the_kernels_nfs_client_keeps_verified_blocks_over_a_killed_filer_and_a_cut_pa
     assert_eq!(facts["tree"].trim_end(), tree);
     assert_eq!(facts["content"], "hello");
     assert_eq!((&*facts["restart"], &*facts["cut"], &*facts["again"]), ("verified", "verified", "verified"));
-    // Without an answer the kernel asks for ever where the lock service is, and flock does not return.
+    // Without an answer the kernel repeats its question for the port of the lock service endlessly,
+    // and flock does not return.
     for lock in ["first_lock", "second_lock"] {
         assert!(facts[lock].ends_with("No locks available"), "{}", facts[lock]);
         let took: u64 = facts[&format!("{lock}_ms")].parse().unwrap();
@@ -53,7 +55,8 @@ fn on_an_exclusive_volume_the_kernels_client_keeps_the_names_of_a_directory_over
             assert_eq!(calls(&format!("{volume}.{work}.{made}")), creates, "{facts:?}");
         }
     }
-    // A few names are not known yet, or their time in the cache is over.
+    // The client asks again for a few names: those that it does not know yet, and those whose time
+    // in the cache is over.
     let asked_again = |of: &str| calls(&format!("{of}.LOOKUP")) + calls(&format!("{of}.ACCESS"));
     assert!(asked_again("exclusive.names") <= 20 && asked_again("shared.names") >= 400, "{facts:?}");
     assert!(asked_again("exclusive.copy_tree") <= 20 && asked_again("shared.copy_tree") >= 80, "{facts:?}");
@@ -75,7 +78,7 @@ fn the_kernels_client_mounts_the_file_systems_inside_a_volume_with_crossmnt_apar
     let facts = facts_of("crossing.sh", 1, &[filer.port(0).to_string()], |_| {});
     let fact = |name: &str| facts[name].trim_end();
     assert_eq!([fact("before"), fact("listed"), fact("mounts")], ["1", "one two", "3"]);
-    // The files of both have the same number, on other devices.
+    // The files of both file systems have the same inode number on different devices.
     assert_eq!([fact("devices"), fact("numbers"), fact("mebibytes")], ["3", "1", "16 32"]);
     assert!(fact("link").ends_with("Invalid cross-device link"), "{}", fact("link"));
     assert_eq!([fact("content"), fact("left")], ["of two of one", "0"]);

@@ -1,4 +1,4 @@
-# The kernel's NFS client on the filer. Arguments: the filer's port, and the program that serves for the locks.
+# The kernel's NFS client on the filer. Arguments: the filer's port, and millrace, which serves for the locks.
 . "$(dirname "$0")/lib.sh"
 port=$1 millrace=$2
 mkdir -p /mnt/vol
@@ -48,8 +48,8 @@ fact again verified
 rm -r /mnt/vol/d
 umount /mnt/vol
 
-# The kernel finds a lock service at port 111 of the server's address alone, which the test cannot take on its host: a filer in a
-# network of its own in the guest has it.
+# The kernel asks only port 111 of the server's address for the lock service. The test cannot use
+# that port on its host, so a filer in its own network namespace in the guest has it.
 say "a mount without nolock, on a filer with portmap"
 ip netns add server
 ip link add va type veth peer name vb netns server
@@ -71,11 +71,11 @@ squash = "none"
 C
 ip netns exec server "$millrace" serve --config /run/filer.toml </dev/null >/run/filer.log 2>&1 &
 rpcbind -w
-rpc.statd --no-notify # as mount.nfs wants it for a mount with locks
+rpc.statd --no-notify # mount.nfs needs it for a mount with locks
 await 60 test -S /run/filer.sock
 mount -t nfs -o vers=3,proto=tcp,hard 10.9.0.2:/vol /mnt/vol || { cat /run/filer.log; exit 1; }
 touch /mnt/vol/file
-timeout 20 flock --nonblock /run/filer.toml true # loaded once, so that not its loading is timed
+timeout 20 flock --nonblock /run/filer.toml true # loads the program, so that the time below excludes that
 for lock in first second; do
   began=$(date +%s%N)
   said=$(timeout 20 flock --nonblock /mnt/vol/file true 2>&1) || fact "${lock}_lock" "$said"

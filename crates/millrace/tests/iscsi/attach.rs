@@ -1,4 +1,5 @@
-//! A LUN as a block device of this host: its data are the LUN's, it outlives the filer, and `detach` leaves nothing behind.
+//! A LUN as a block device of this host: it has the LUN's data, it keeps working when the filer is
+//! restarted, and `detach` leaves nothing.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -16,7 +17,7 @@ use sim::Rng;
 
 const MIB: usize = 1 << 20;
 
-/// A device from --json.
+/// The device name in the output of `attach --json`.
 fn device(attached: &Value) -> &str {
     attached["device"].as_str().unwrap()
 }
@@ -26,7 +27,7 @@ fn random(seed: u64, bytes: usize) -> Vec<u8> {
     (0..bytes / 8).flat_map(|_| rng.below(u64::MAX).to_le_bytes()).collect()
 }
 
-/// dd with O_DIRECT between a file and a place of a device.
+/// dd that copies between a file and a device, with these options.
 fn dd(from: &Path, to: &Path, options: &[&str]) -> Command {
     let mut dd = Command::new("dd");
     dd.arg(format!("if={}", from.display()))
@@ -37,7 +38,7 @@ fn dd(from: &Path, to: &Path, options: &[&str]) -> Command {
     dd
 }
 
-/// The LUN by the initiator, beside the block device.
+/// The LUN through the initiator library, without the block device.
 fn raw(url: &str) -> Blocking {
     let url: IscsiUrl = url.parse().unwrap();
     Blocking::open(&url, Options::for_portals(1)).unwrap()
@@ -70,7 +71,8 @@ fn what_is_written_to_the_device_is_on_the_lun_and_detach_leaves_nothing() {
     beside.close();
     let (again, code) = host.refused(&["attach", &url]);
     assert!(again.contains("already attached") && code == Some(2), "{again}");
-    // Written to, it would change under the block device: not by its URL, and not by another of the same LUN.
+    // A write to the LUN would change data under the block device. It is refused by this URL and by
+    // another URL of the same LUN.
     for named in [url.clone(), url.replace("127.0.0.1", "localhost")] {
         let (said, code) = host.refused(&["bench", &named, "--rw", "randwrite", "--overwrite", "--seconds", "0.1"]);
         let expected = format!("the LUN is attached here as {}, and what is on it would be lost", node.display());
@@ -94,7 +96,7 @@ fn the_depth_of_a_load_on_the_device_is_its_depth_on_the_wire() {
     if find_program("fio").is_none() {
         return skip("fio is not installed");
     }
-    // Each command takes so long that all of the load is under way together.
+    // The medium takes 20 ms for each command, so that all 128 commands are open at the same time.
     let target = Target::start(&scratch, &["--medium", "spindles=128,service_ms=20"]);
     let url = target.url(0, target.create("db", "64MiB", &[]));
     let attached = host.attach(&[&url]);
@@ -136,7 +138,7 @@ fn a_file_system_is_there_again_after_detach_and_attach_and_is_not_overwritten()
         fs::write(place.join("file"), &data).unwrap();
         let (mounted, _) = host.refused(&["bench", &url, "--rw", "write", "--overwrite", "--seconds", "0.1"]);
         assert!(mounted.contains(&format!(", mounted at {at}, and")), "{mounted}");
-        // Somebody is there.
+        // A process has its working directory in the mount.
         let mut sleeper = Command::new("sleep").arg("60").current_dir(&place).spawn().unwrap();
         let (busy, _) = host.refused(&["detach", at]);
         assert!(
@@ -144,7 +146,8 @@ fn a_file_system_is_there_again_after_detach_and_attach_and_is_not_overwritten()
             "{busy}"
         );
         assert!(fs::read(place.join("file")).unwrap() == data, "still mounted");
-        // From inside the mount, by a shell that waits: the shell is named, and not what it ran.
+        // A shell in the mount runs detach and waits for it. The message names the shell, not the
+        // detach process that it started.
         let inside = "cd \"$1\"; \"$2\" iscsi detach \"$1\"; echo";
         let mut shell = Command::new("sh");
         shell.args(["-c", inside, "sh", at]).arg(millrace().get_program()).env("MILLRACE_RUNTIME_DIR", &host.runtime);
@@ -152,7 +155,7 @@ fn a_file_system_is_there_again_after_detach_and_attach_and_is_not_overwritten()
         assert!(busy.contains(" (sh; its working directory is in ") && !busy.contains(" (millrace"), "{busy}");
         sleeper.kill().unwrap();
         sleeper.wait().unwrap();
-        // A copy of the mount elsewhere, which would keep the device from going.
+        // Another mount namespace has a copy of the mount, which would keep the device in use.
         let apart = MountCopy::make();
         let (busy, _) = host.refused(&["detach", at]);
         assert!(busy.contains(&apart.named()), "{busy}");
@@ -171,7 +174,7 @@ fn a_file_system_is_there_again_after_detach_and_attach_and_is_not_overwritten()
 }
 
 #[test]
-fn of_what_mkfs_says_the_first_line_is_told() {
+fn of_what_mkfs_says_the_first_line_is_shown_and_a_hint() {
     let scratch = Scratch::new("iscsi-attach-mkfs");
     let Some(host) = Host::new(&scratch) else { return };
     if find_program("mkfs.xfs").is_none() {
@@ -180,8 +183,12 @@ fn of_what_mkfs_says_the_first_line_is_told() {
     let target = Target::start(&scratch, &[]);
     let url = target.url(0, target.create("small", "8MiB", &[]));
     let (said, code) = host.refused(&["attach", &url, "--mkfs", "xfs"]);
-    assert!(said.contains("more lines: attach it without --mkfs and run mkfs.xfs by hand)") && code == Some(2), "{said}");
-    assert_eq!(said.trim().lines().count(), 1, "{said}");
+    assert!(
+        said.contains("more lines: to see them, attach it without --mkfs and run mkfs.xfs by hand)") && code == Some(2),
+        "{said}"
+    );
+    assert!(said.starts_with(&format!("millrace: cannot attach {url}: mkfs.xfs ")), "{said}");
+    assert!(said.trim().lines().count() == 2 && said.contains("\nhint: no LUN stays attached"), "{said}");
     assert_eq!(host.left(), Vec::<String>::new(), "undone");
 }
 
@@ -207,11 +214,11 @@ fn a_filer_that_is_killed_under_load_and_comes_back_is_no_error() {
     let mut beside = raw(&url);
     assert!(beside.read(0, data.len()).unwrap() == data);
     beside.close();
-    // The process writes what `list` shows once a second.
+    // The serving process updates once a second what `list` shows.
     let listed = await_until("the path's failure in the list", Duration::from_secs(20), || {
         Some(host.list().remove(0)).filter(|listed| listed["paths"][0]["failures"].as_u64() >= Some(1))
     });
-    // Retries are failures, too; it went down once.
+    // Failed retries count as failures too. The path went down once.
     assert_eq!(listed["paths"][0]["downs"], 1, "{listed}");
     assert_eq!(listed["failed"], 0, "{listed}");
     host.detach(device(&attached));
@@ -233,7 +240,7 @@ fn a_device_whose_process_was_killed_gives_errors_and_detach_cleans_up() {
         (!dd(node, Path::new("/dev/null"), &["bs=4k", "count=1", "skip=4000", "iflag=direct"]).status().unwrap().success())
             .then_some(())
     });
-    // Its files are closed one by one, the lock not first.
+    // The kernel closes the files of the killed process one by one, and the lock file is not the first.
     await_until("its end to be seen", Duration::from_secs(30), || (host.list()[0]["state"] == "dead").then_some(()));
     host.detach(place.to_str().unwrap());
     assert_eq!(host.left(), Vec::<String>::new());

@@ -1,5 +1,5 @@
-//! Several LUNs as one file system: its data lie on all of them, it is there again after `detach` and `attach`, and whatever goes
-//! wrong leaves nothing attached.
+//! Several LUNs as one file system: its data lie on all of them, it is there again after `detach`
+//! and `attach`, and no failed `attach` leaves a LUN attached.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -14,7 +14,7 @@ use sim::Rng;
 
 const MIB: usize = 1 << 20;
 
-/// None, which is said, where this host cannot have a btrfs on block devices of ours.
+/// Returns `None`, after a message, if this host cannot have a btrfs on Millrace's block devices.
 fn host(scratch: &Scratch) -> Option<Host> {
     let host = Host::new(scratch)?;
     let _ = Command::new("modprobe").args(["-q", "btrfs"]).status();
@@ -29,7 +29,7 @@ fn host(scratch: &Scratch) -> Option<Host> {
     Some(host)
 }
 
-/// LUNs `db0`, `db1` and so on, of which the second has blocks of 4096 bytes; their URLs.
+/// Creates the LUNs `db0`, `db1` and so on, and returns their URLs. The second has blocks of 4096 bytes.
 fn luns(target: &Target, count: usize) -> Vec<String> {
     let create = |index: usize| {
         let options: &[&str] = if index == 1 { &["--block-size", "4096"] } else { &["--write-cache"] };
@@ -49,7 +49,7 @@ fn of_each(attached: &Value, key: &str) -> Vec<String> {
     luns.map(|lun| lun[key].as_str().map_or_else(|| lun[key].to_string(), str::to_owned)).collect()
 }
 
-/// Whether a file is updated in place.
+/// Whether the file system updates this file in place.
 fn is_in_place(path: &Path) -> bool {
     let said = succeed(Command::new("lsattr").arg("-d").arg(path));
     said.split_whitespace().next().unwrap().contains('C')
@@ -136,11 +136,11 @@ fn a_striped_file_system_whose_processes_were_killed_is_taken_away() {
         await_until("the processes to end", Duration::from_secs(30), || {
             (host.list().iter().filter(|lun| lun["state"] == "dead").count() == killed).then_some(())
         });
-        // Also by itself: there is no reading from the file system now.
+        // One LUN's URL is enough when all processes are dead: then the file system cannot be read.
         host.detach(if killed == 1 { place.to_str().unwrap() } else { &urls[1] });
         assert_eq!(host.left(), Vec::<String>::new());
     }
-    // Another one that is dead, and mounted, keeps no file system from being made.
+    // Another LUN that is mounted and whose process is dead does not prevent a new file system.
     let (other, elsewhere) = (target.url(0, target.create("other", "64MiB", &[])), scratch.folder("elsewhere"));
     let dead = host.attach(&[&other, "--mkfs", "ext4", "--mount", elsewhere.to_str().unwrap()]);
     succeed(Command::new("kill").args(["-KILL", &dead["pid"].to_string()]));
@@ -180,7 +180,7 @@ fn luns_that_are_not_one_file_system_are_refused_and_none_stays_attached() {
     refused(&[one, "iscsi://127.0.0.1:1/iqn.2026-11.org.example:vol/0"], &["--mount", at], 2, "cannot be reached");
     refused(&[one, two], &["--mount", at], 2, &format!("the LUN {one} has no file system that blkid recognises"));
 
-    // Without --mount it is made all the same, and its files are updated in place.
+    // Without --mount, `attach` makes the file system too, and its files are updated in place.
     attach(&host, &[one, two, three].map(str::to_owned), &["--mkfs", "btrfs"]);
     assert!(host.list().iter().all(|lun| lun["mount"].is_null()));
     host.detach("--all");

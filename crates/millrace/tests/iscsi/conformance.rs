@@ -1,5 +1,5 @@
-//! The conformance tests of libiscsi (`iscsi-test-cu`), all of them, against LUNs of ours: none fails, and of those that skip
-//! something each is known (docs/compat/iscsi.md).
+//! All conformance tests of libiscsi (`iscsi-test-cu`) against LUNs of Millrace. None fails, and
+//! each test that skips a part is listed with its reason (docs/compat/iscsi.md).
 
 mod report;
 
@@ -10,10 +10,10 @@ use crate::support::target::Target;
 use crate::support::{Scratch, skip, succeed, text};
 use report::Report;
 
-/// Tests of Debian 12's version that have to run without a skip.
+/// Number of tests of Debian 12's version that must run without a skip.
 const PASSED_MIN: usize = 190;
 
-/// Suites and tests that skip something, for reasons that are the LUN's or the tool's (docs/compat/iscsi.md).
+/// Suites and tests that skip a part, because of the LUN or because of the tool (docs/compat/iscsi.md).
 const SKIPPED_PARTS: [&str; 12] = [
     "Sanitize.",              // no SANITIZE
     "PreventAllow.",          // no removable medium
@@ -29,7 +29,8 @@ const SKIPPED_PARTS: [&str; 12] = [
     "WriteSame16.InvalidDataOutSize",
 ];
 
-/// Nothing is flushed: what is tested is the protocol, and not for hours on a busy disk.
+/// The filer flushes nothing. These tests check the protocol, and with flushes they would take
+/// hours on a busy disk.
 const QUICK: [&str; 2] = ["--durability", "battery"];
 
 fn has_tools() -> bool {
@@ -40,7 +41,7 @@ fn has_tools() -> bool {
     found
 }
 
-/// The tool; one that hangs is killed.
+/// Runs the tool, and kills it after 900 s.
 fn run(arguments: &[&str]) -> String {
     let output = Command::new("timeout").args(["--signal", "KILL", "900", "iscsi-test-cu"]).args(arguments).output().unwrap();
     text(&output)
@@ -60,7 +61,8 @@ fn every_test_runs_and_none_fails_through_two_portals() {
     }
     let scratch = Scratch::new("iscsi-conformance");
     let target = Target::with_portals(&scratch, 2, &QUICK);
-    // GetLBAStatus.UnmapSingle asks for a block and expects the next physical one: it passes where these are the same.
+    // GetLBAStatus.UnmapSingle asks for a logical block and expects the next physical block. It
+    // passes if both have one size.
     let lun = target.create("lun", "1GiB", &["--physical-block-size", "512"]);
     let output = run(&["-d", "-t", "ALL", &target.url(0, lun), &target.url(1, lun)]);
     let report = Report::parse(&output);

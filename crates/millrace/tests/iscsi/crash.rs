@@ -1,4 +1,5 @@
-//! No acknowledged write to a LUN is lost, whatever ends: the filer by SIGKILL, its power, or the program that wrote.
+//! No acknowledged write to a LUN is lost when the filer is killed, its power is cut, or the
+//! program that wrote ends.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use crate::support::{Scratch, await_until, seeds};
 use initiator::{Command, Completion, Device, IscsiUrl, Options};
 use serde_json::Value;
 
-/// Ends of each seed.
+/// Number of ends for each seed.
 const ENDS: usize = 5;
 const DEPTH: usize = 16;
 
@@ -28,7 +29,7 @@ fn what_is_in_a_lun_s_write_cache_is_written_again_after_power_cuts_while_its_wr
         let scratch = Scratch::new("iscsi-cache");
         let mut target = Target::with_portals(&scratch, 2, &["--loss-layer"]);
         let url: IscsiUrl = target.url_of_all(target.create("db", "4MiB", &["--write-cache"])).parse().unwrap();
-        // Little is kept: flushes of the initiator's own come between.
+        // The limit for kept writes is small, so that the initiator also sends flushes of its own.
         let options = Options { retained_bytes_max: 512 << 10, ..Options::for_portals(2) };
         let mut device = Device::open(&url, options).unwrap();
         let mut load = Load::new(128, seed);
@@ -71,11 +72,11 @@ fn one_seed(seed: u64) {
             1 => {
                 target.volume(&["power-cut"]);
             }
-            // Only the program ends.
+            // The filer continues: only the program may end.
             _ => {}
         }
         if program_ends {
-            // Without a logout, as a process that is killed.
+            // Without a logout, as when a process is killed.
             drop(device);
             device = open();
             load.settle(&mut device);
@@ -94,7 +95,7 @@ fn a_write_that_a_dead_program_left_on_its_way_does_not_come_behind_those_of_the
     let url: IscsiUrl = target.url(0, lun).parse().unwrap();
     let of_use = Some("the program that writes".to_owned());
     let open = || Device::open(&url, Options { of_use: of_use.clone(), ..Options::for_portals(1) }).unwrap();
-    // The connection's own thread does a lone write, and comes to the one behind it late.
+    // The connection's own thread executes a lone write, and so it reads the next write late.
     target.volume(&["fault", "add", "slow-flush,delay_ms=400,times=1"]);
     let mut device = open();
     device.submit(0, write(0, 1));

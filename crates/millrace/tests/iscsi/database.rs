@@ -1,5 +1,6 @@
-//! PostgreSQL on a file system on an attached LUN keeps what it acknowledged: the filer dies, its power is cut, a path is cut, and the
-//! database's host dies, with the filer or alone. The order load runs through all of it and its acknowledged orders are the oracle.
+//! PostgreSQL on a file system on an attached LUN keeps what it acknowledged. The filer is killed,
+//! its power is cut, a path is cut, and the database's host dies, with the filer or alone. The
+//! order load runs all the time, and the test checks its acknowledged orders.
 
 use std::fs::{self, File};
 use std::io::{Seek, Write};
@@ -18,7 +19,8 @@ use crate::support::{Scratch, await_until, find_program, millrace, seeds, skip, 
 use serde_json::Value;
 use sim::Rng;
 
-/// Checkpoints often enough that files are written and flushed within a run; small buffers so that backends write.
+/// Checkpoints are frequent, so that files are written and flushed within a run. Buffers are small,
+/// so that backends write too.
 const SETTINGS: &str = "-c listen_addresses='' -c shared_buffers=8MB -c checkpoint_timeout=30s -c max_wal_size=64MB";
 
 #[test]
@@ -41,7 +43,8 @@ fn a_cable_that_is_cut_under_a_database_costs_less_than_two_seconds_and_no_error
     let mut run = Run::start(&world, 7, false);
     run.make_progress();
     let writer = Writer::start(&world.place.join("beside"));
-    // A busy host may take a second of its own: one cut of three as short as promised shows what the initiator does.
+    // A busy host may add a second of its own. If one cut of three is as short as promised, the
+    // initiator works.
     let mut stalls = Vec::new();
     for nth in [0, 1, 0] {
         let path = || world.host.list().remove(0)["paths"][nth].clone();
@@ -67,7 +70,7 @@ fn a_cable_that_is_cut_under_a_database_costs_less_than_two_seconds_and_no_error
     world.end();
 }
 
-/// 1 seed in `make test`, 50 in `make nightly`: three ends each.
+/// 1 seed in `make test`, 50 in `make nightly`; each has three ends.
 fn ends_with(kind: &str, check: &[&str]) {
     let Some(mut world) = World::build(kind, None) else { return };
     for seed in seeds(|count| if count > 2 { 5 * count / 2 } else { 1 }) {
@@ -83,9 +86,9 @@ fn ends_with(kind: &str, check: &[&str]) {
     assert_eq!(host.left(), Vec::<String>::new());
 }
 
-/// A filer, one of its LUNs attached, a file system on it, a cluster there with one warehouse.
+/// A filer with an attached LUN, a file system on it, and a cluster in that with one warehouse.
 struct World {
-    cluster: Cluster, // dropped before what it stands on
+    cluster: Cluster, // dropped before what it uses
     place: PathBuf,
     url: String,
     attached: Value,
@@ -119,12 +122,13 @@ impl World {
         let attached = host.attach(&[&url, "--mkfs", kind, "--mount", place.to_str().unwrap()]);
         let cluster = Cluster::start_made_with(&place.join("db"), &["--data-checksums"], SETTINGS)?;
         succeed(millrace().args(["orders", "load", "--warehouses", "1", "--db", &cluster.dsn()]));
-        // What initdb wrote without a sync is not the promise that is tried.
+        // The test does not check what initdb wrote without a sync.
         succeed(Command::new("sync").arg("-f").arg(&place));
         Some(Self { cluster, place, url, attached, host, target, scratch })
     }
 
-    /// The filer is killed, and its power is cut: the database, whose host goes on, meets no error.
+    /// The filer is killed, and its power is cut. The database's host continues, and the database
+    /// gets no error.
     fn filer_ends(&mut self, seed: u64) {
         let mut rng = Rng::new(seed);
         let mut run = Run::start(self, seed, false);
@@ -139,7 +143,7 @@ impl World {
         self.check(seed);
     }
 
-    /// The host of the database dies: alone, or just before or after the filer or the filer's power.
+    /// The host of the database dies: alone, or just before or just after the filer or the filer's power.
     fn host_ends(&mut self, seed: u64) {
         let mut rng = Rng::new(seed + 1_000_000);
         let mut run = Run::start(self, seed, true);
@@ -176,7 +180,7 @@ impl World {
         }
     }
 
-    /// No acknowledged order is lost, and the database is consistent.
+    /// Checks that no acknowledged order is lost and that the database is consistent.
     fn check(&self, seed: u64) {
         let mut check = millrace();
         check.args(["orders", "check", "--after-run", "--db", &self.cluster.dsn(), "--ack-log"]).arg(self.ack_log());
@@ -188,7 +192,7 @@ impl World {
         self.scratch.path().join("acknowledged")
     }
 
-    /// Stops the database and detaches the LUN; what is left of the world.
+    /// Stops the database and detaches the LUN. Returns the other parts of the world.
     fn end(self) -> (Host, Target, Scratch) {
         self.cluster.sql("CHECKPOINT");
         self.cluster.kill();
@@ -198,7 +202,7 @@ impl World {
     }
 }
 
-/// A driver under way, until it is told to end.
+/// An order load that runs until [`Self::finish`].
 struct Run {
     driver: Child,
     record: PathBuf,
@@ -227,7 +231,7 @@ impl Run {
         });
     }
 
-    /// Ends the driver; its record.
+    /// Interrupts the driver and returns its record.
     fn finish(mut self) -> Value {
         succeed(Command::new("kill").args(["-INT", &self.driver.id().to_string()]));
         await_until("the driver to end", Duration::from_secs(120), || self.driver.try_wait().unwrap());
@@ -238,7 +242,7 @@ impl Run {
         record
     }
 
-    /// The same, and no transaction met an error.
+    /// As [`Self::finish`], and no transaction met an error.
     fn finish_without_an_error(self) {
         let record = self.finish();
         assert_eq!(record["connection_losses"], 0, "the database lost a connection");
@@ -248,7 +252,7 @@ impl Run {
     }
 }
 
-/// Writes a file of the file system synchronously, one write after the other, until dropped.
+/// Writes to a file of the file system synchronously, one write at a time, until it is dropped.
 struct Writer {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -276,7 +280,7 @@ impl Writer {
         Self { shared, thread: Some(thread) }
     }
 
-    /// Forgets what took long before, does this, and waits for the writes that were under way.
+    /// Resets the longest time, runs `what`, and waits for the writes that were open.
     fn measure(&self, what: impl FnOnce()) {
         let writes = || self.shared.writes.load(Ordering::Relaxed);
         self.shared.longest_us.store(0, Ordering::Relaxed);
@@ -297,7 +301,7 @@ impl Drop for Writer {
     }
 }
 
-/// The seed says when it comes, to the millisecond; nothing is awaited.
+/// Waits for a time in milliseconds from the seed. It awaits no condition.
 fn some_time(rng: &mut Rng) {
     std::thread::sleep(Duration::from_millis(rng.below(2_000)));
 }

@@ -1,4 +1,5 @@
-//! Bad logins and bad bytes get the answer that RFC 7143 names, or the end of their connection, and the filer goes on.
+//! Bad logins and bad bytes get the answer that RFC 7143 names, or the end of their connection, and
+//! the filer continues.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -26,7 +27,7 @@ fn status(refused: Result<Client, LoginError>) -> u16 {
     }
 }
 
-/// An initiator that had nothing to do with what was bad goes on.
+/// Asserts that the filer serves an initiator that sent nothing bad, and a new one.
 fn assert_serves(target: &Target, client: &mut Client, lun: u16) {
     assert!(client.write(lun, 3, &[9; 512], true).unwrap().is_good());
     assert_eq!(client.read(lun, 3, 1).unwrap().data, [9; 512]);
@@ -207,14 +208,14 @@ fn bytes_that_are_no_protocol_end_their_connection_alone() {
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let mut bytes = rng.bytes(48 + rng.clone().index(400));
         if round % 2 == 0 {
-            // A login by its opcode, of a length that has to be refused or is never there.
+            // A login request by its opcode. Its length is either refused or longer than what follows.
             bytes[0] = 0x43;
         }
         let _ = stream.write_all(&bytes);
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let _ = stream.read_to_end(&mut Vec::new());
     }
-    // One that is cut off in the middle of a command's data.
+    // A connection that ends in the middle of a command's data.
     let cut = Client::ready(target.portal(0), &target.iqn(), &Who::named("iqn.2026-11.test:cut"), lun);
     let mut header = [0; 48];
     (header[0], header[1], header[5]) = (0x01, 0xa1, 2);
@@ -236,7 +237,7 @@ fn a_connection_whose_peer_says_no_more_ends_though_its_tasks_ran_on() {
     }
     client.stream().shutdown(std::net::Shutdown::Write).unwrap();
     client.stream().set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    // The session is remembered while its tasks run; its connection is not kept open for that.
+    // The filer keeps the session while its tasks run. It does not keep the connection open for them.
     client.stream().read_to_end(&mut Vec::new()).expect("the end of the connection");
 }
 
@@ -254,7 +255,8 @@ fn an_initiator_that_ignores_the_window_gets_no_more_than_the_window() {
         sent += 1;
     }
     assert_eq!(sent, u64::from(window));
-    // A hundred more, with numbers beyond the window: passed over, as RFC 7143 4.2.2.1 has it.
+    // A hundred more commands, with numbers outside the window. The target ignores them (RFC 7143
+    // section 4.2.2.1).
     let mut beyond = Vec::new();
     for number in 0..100_u32 {
         let mut header = [0; 48];
@@ -301,7 +303,7 @@ fn ten_thousand_half_open_logins_keep_nobody_out_and_take_little() {
             assert_serves(&target, &mut good, lun);
         }
     }
-    // Those that have to leave may not have done so yet.
+    // The filer may not have closed all of them yet.
     let (after_kib, threads) = await_until("the half-open logins to leave", Duration::from_secs(30), || {
         Some(resident()).filter(|(_, threads)| *threads < 200)
     });

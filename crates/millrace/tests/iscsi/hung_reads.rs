@@ -30,7 +30,7 @@ impl Drop for Stopped {
     }
 }
 
-/// Number of threads of a process that wait for a disk.
+/// Number of threads of this process that wait for a disk.
 fn waiting_for_disk(pid: u32) -> usize {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     let state = |path: PathBuf| std::fs::read_to_string(path.join("stat")).unwrap_or_default();

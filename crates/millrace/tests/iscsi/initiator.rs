@@ -1,4 +1,5 @@
-//! Our initiator against our target: what a program on a LUN is promised when portals, connections and the filer fail.
+//! Millrace's initiator with Millrace's target: what a program on a LUN is promised when portals,
+//! connections and the filer fail.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use crate::support::{Scratch, await_until, millrace, text};
 use initiator::{Blocking, Command, Completion, Device, Failure, IscsiUrl, Options, PathState, discover};
 use serde_json::Value;
 
-/// The URL of a LUN over these ports of this host.
+/// The URL of a LUN at these ports of this host.
 fn url(target: &Target, ports: &[u16], lun: u16) -> IscsiUrl {
     let portals: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
     format!("iscsi://{}/{}/{lun}", portals.join(","), target.iqn()).parse().unwrap()
@@ -66,7 +67,8 @@ fn a_portal_cut_under_load_stalls_for_less_than_two_seconds_and_comes_back_into_
     let mut device = open(&target, &[proxy.port, target.portal(1).port()], lun);
     let mut load = Load::new(256, 7);
     load.run(&mut device, 16, |load, _| load.done >= 300);
-    // A busy host may take a second of its own: one cut of three as short as promised shows what the initiator does.
+    // A busy host may add a second of its own. If one cut of three is as short as promised, the
+    // initiator works.
     let mut lanes = Vec::new();
     let mut stalls = Vec::new();
     for cut in 1..=3 {
@@ -84,7 +86,7 @@ fn a_portal_cut_under_load_stalls_for_less_than_two_seconds_and_comes_back_into_
         });
     }
     assert!(stalls.iter().any(|stall| *stall < Duration::from_secs(2)), "no write ended for {stalls:?}");
-    // The proxy forwards new connections: the path is used again.
+    // The proxy forwards new connections, so the path is used again.
     let used = device.paths()[0].completed;
     load.run(&mut device, 16, |_, device| device.paths()[0].completed > used + 100);
     lanes.iter().for_each(|lane| lane.release());
@@ -99,7 +101,8 @@ fn a_write_that_a_dead_path_still_holds_does_not_come_behind_a_later_one() {
     let proxy = Proxy::start(target.portal(0).port());
     let mut device = open(&target, &[proxy.port, target.portal(1).port()], lun);
     let lanes = proxy.hold();
-    // Of two idle paths the first is taken: this write is held in the proxy, and sent again over the second path.
+    // The initiator takes the first of two idle paths. The proxy holds this write, and the
+    // initiator sends it again on the second path.
     device.submit(0, write(0, 1));
     assert_eq!(next(&mut device).result, Ok(()));
     assert!(lanes.iter().any(|lane| lane.stored() > BLOCK), "the first path never had it");
@@ -124,7 +127,7 @@ fn a_filer_that_is_killed_under_load_and_comes_back_costs_time_and_no_write() {
     for round in 1..=3 {
         let before = load.done;
         load.run(&mut device, 16, |load, _| load.done >= before + 200);
-        // Killed with writes under way, which the load then waits for.
+        // The filer is killed while writes are open, and the load then waits for them.
         load.keep_under_way(&mut device, 16);
         target.kill();
         target.restart();
@@ -142,7 +145,8 @@ fn a_store_that_takes_longer_than_a_silent_path_may_costs_no_path() {
     let lun = target.create("db", "16MiB", &[]);
     let mut device = open(&target, &[target.portal(0).port(), target.portal(1).port()], lun);
     target.volume(&["fault", "add", "slow-flush,delay_ms=2500"]);
-    // One alone, which the connection's own thread executes, then more data than a connection takes at once.
+    // First a lone write, which the connection's own thread executes; then more data than a
+    // connection accepts at once.
     for (depth, bytes) in [(1, BLOCK), (12, 1 << 20)] {
         for nth in 0..depth {
             device.submit(nth, Command::Write { offset: nth << 20, data: vec![7; bytes], fua: false });

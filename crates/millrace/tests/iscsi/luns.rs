@@ -1,4 +1,5 @@
-//! `millrace lun`: made, listed, resized, mapped and deleted while the filer runs; none of it is to be seen over NFS.
+//! `millrace lun` creates, lists, resizes, maps and deletes LUNs while the filer runs. NFS clients
+//! see none of them.
 
 use std::process::Command;
 use std::time::Duration;
@@ -127,7 +128,7 @@ fn only_initiators_that_a_lun_is_mapped_to_see_it() {
     assert_eq!(other.read(one, 0, 1).unwrap().sense_code(), (5, 0x25, 0));
     host.take_attentions(one);
     assert!(host.read(one, 0, 1).unwrap().is_good());
-    // With no LUN left for it there is no target either.
+    // If no LUN is mapped to an initiator, it finds no target either.
     target.order(&["map", "vol/all", HOST]);
     drop(other);
     let refusal = Client::login(portal, &iqn, &Who::named(OTHER));
@@ -155,7 +156,7 @@ fn a_target_reset_ends_no_command_at_a_lun_that_its_sender_does_not_see() {
     assert_eq!(host.take_attentions(own), [(6, 0x29, 0x03)], "its own LUN is reset");
     let mut ended = Vec::new();
     while ended.is_empty() {
-        ended = other.next_ended(&|_| None).unwrap(); // fails if nothing comes
+        ended = other.next_ended(&|_| None).unwrap(); // fails if no message comes
     }
     assert!(matches!(&ended[..], [(itt, ended)] if *itt == slow && ended.is_good()), "{ended:?}");
     assert_eq!(other.take_attentions(others), []);

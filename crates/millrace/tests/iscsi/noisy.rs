@@ -1,5 +1,5 @@
-//! One tenant beside a noisy one, which has its own volume and LUN on the same filer. The tenant's calls get no error, no call takes long,
-//! and the rate of calls does not fall much.
+//! One tenant and a noisy one, which has its own volume and LUN on the same filer. The tenant's
+//! calls get no error, no call takes long, and the rate of calls falls only a little.
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
@@ -57,15 +57,15 @@ impl Ports {
     }
 }
 
-/// What the tenant measured.
+/// Results of the tenant's measurement.
 #[derive(Debug)]
 struct Seen {
     calls_per_second: f64,
     slowest: Duration,
 }
 
-/// Calls of the tenant, one at a time: stable writes, commits that must return the verifier of the write before, and writes, flushes and
-/// reads of the LUN.
+/// Calls of the tenant, one at a time: stable writes, commits that must return the verifier of the
+/// write before, and writes, flushes and reads of the LUN.
 fn work(wire: &mut Wire, file: FileHandle, lun: &mut Client, time: Duration) -> Seen {
     let (begun, mut calls, mut slowest) = (Instant::now(), 0, Duration::ZERO);
     let mut call = |run: &mut dyn FnMut()| {

@@ -80,7 +80,8 @@ fn a_thousand_sessions_that_write_durably_to_one_lun_get_equal_shares() {
     let write = |(number, client): &mut (u64, Client)| {
         client.send(LUN, &cdb16(0x8a, true, *number * 8, 1), Transfer::Write(&[7; 512])).unwrap();
     };
-    // Each new initiator is noted on the disk before its first write is answered, all within the second that does not count.
+    // The filer writes a record of each new initiator to the disk before it answers its first
+    // write, all within the second that does not count.
     let limit = Duration::from_secs(5); // a slow disk
     shares::assert_equal(limit, &mut clients, write, |(_, client)| client.poll_ended().is_some());
 }

@@ -117,10 +117,10 @@ fn a_reservation_with_aptpl_survives_a_restart_and_one_without_does_not() {
     assert!(other.write(kept, 0, &[3; 512], false).unwrap().is_good(), "what was cleared does not come back");
 }
 
-/// What a client knows of a block: what was acknowledged last, and what was sent since.
+/// What a client knows of a block.
 #[derive(Default)]
 struct Block {
-    /// 0: nothing, it is as the LUN was made.
+    /// The number of the last acknowledged write. 0: no write, the block is as the LUN was created.
     acknowledged: u64,
     sent: Vec<u64>,
 }
@@ -160,7 +160,7 @@ fn every_acknowledged_write_is_there_after_the_filer_was_killed() {
     }
 }
 
-/// Writes at a depth of 16, durably, until the filer is gone, which is at a moment the seed says.
+/// Sends durable writes at a depth of 16 until the filer is killed, at a moment that the seed decides.
 fn write_until_killed(
     mut client: Client,
     target: &mut Target,
@@ -174,7 +174,7 @@ fn write_until_killed(
     loop {
         while pending.len() < 16 && client.window() > 0 {
             number += 1;
-            // One write of a block at a time: two have no order.
+            // Only one write of a block is open at a time: two would have no order.
             let free: Vec<u64> = (0..64).filter(|lba| !pending.values().any(|(busy, _)| busy == lba)).collect();
             let lba = free[rng.index(free.len())];
             blocks.entry(lba).or_default().sent.push(number);

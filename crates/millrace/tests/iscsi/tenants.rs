@@ -1,4 +1,5 @@
-//! One initiator beside others: connection places, half-open logins, and memory for data that does not arrive.
+//! One initiator next to others: connection places, half-open logins, and memory for data that does
+//! not arrive.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,8 +17,8 @@ use nfs_proto::nfs3::Procedure;
 const IQN: &str = "iqn.2026-11.com.example.filer:vol";
 const LUN: u16 = 0;
 
-/// A filer with a LUN, portals on the IPv4 and the IPv6 loopback address, and `keys` in `[iscsi]`. The rule of its volume names no address
-/// of this host.
+/// A filer with a LUN, portals on the IPv4 and the IPv6 loopback address, and `keys` in `[iscsi]`.
+/// The rule of its volume names no address of this host.
 fn serving(scratch: &Scratch, keys: &str) -> Configured {
     scratch.folder("vol");
     let iscsi = format!("[iscsi]\nlisten = [\"127.0.0.1:0\", \"[::1]:0\"]\niqn = \"iqn.2026-11.com.example.filer\"\n{keys}");

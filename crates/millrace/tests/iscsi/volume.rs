@@ -1,4 +1,5 @@
-//! A LUN is a part of its volume: faults, the medium model and counters apply to it, and files of the volume go on beside it.
+//! A LUN is a part of its volume: the volume's faults, medium model and counters apply to it, and
+//! the volume's files stay usable.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -51,10 +52,10 @@ fn faults_of_the_wire_lose_delay_and_reset_commands_and_the_filer_goes_on() {
     let begun = Instant::now();
     assert!(client.read(lun, 0, 1).unwrap().is_good());
     assert!(begun.elapsed() >= Duration::from_millis(190), "{:?}", begun.elapsed());
-    // A write whose answer is lost: it was carried out, and once it has ended, aborting it finds nothing.
+    // The answer to this write is lost. The write was executed, and after its end an abort finds no task.
     target.volume(&["fault", "add", "drop-reply,on=SCSI-WRITE,times=1"]);
     let lost = client.send(lun, &cdb16(0x8a, false, 5, 1), Transfer::Write(&[5; 512])).unwrap();
-    // The two are under way together, and have no order.
+    // The write and the read are open at the same time, and have no order.
     await_until("the write", Duration::from_secs(20), || (client.read(lun, 5, 1).unwrap().data == [5; 512]).then_some(()));
     await_until("no such task", Duration::from_secs(20), || {
         (client.manage(TaskFunction::AbortTask, lun, Some(lost)).unwrap() == 1).then_some(())
@@ -95,7 +96,8 @@ fn commands_take_as_long_as_on_the_modelled_medium_and_overlap_there() {
     let begun = Instant::now();
     assert!(client.read(lun, 0, 16).unwrap().is_good());
     assert!(begun.elapsed() >= Duration::from_millis(20), "{:?}", begun.elapsed());
-    // One after the other they would take 2560 ms and more, overlapped a third of that. A busy host may delay one attempt.
+    // Serially the reads would take at least 2560 ms; overlapped they take a third. A busy host may
+    // delay one attempt.
     let mut overlap = || {
         let begun = Instant::now();
         for nth in 0..64 {

@@ -40,7 +40,7 @@ fn failed(report: &Value) -> Vec<u64> {
     all.iter().filter(|check| check["passed"] == false).map(|check| check["number"].as_u64().unwrap()).collect()
 }
 
-/// The command must refuse: exit code 2, one message with these words, a hint where there is one.
+/// Asserts a refusal: exit code 2, one message with these words, and no panic.
 fn refused(command: &mut Command, words: &[&str]) {
     let output = command.output().unwrap();
     let said = text(&output);
@@ -85,7 +85,7 @@ fn a_load_runs_and_every_check_holds_until_a_row_is_damaged() {
     assert!(acknowledged["orders"].as_u64().unwrap() >= run["orders"].as_u64().unwrap());
     assert_eq!((&acknowledged["missing"], &acknowledged["repeated"]), (&Value::from(0), &Value::from(0)));
     stock_agrees_with_the_lines(&cluster);
-    // That a run delivered orders since the load is found without being told.
+    // The check finds without `--after-run` that a run delivered orders since the load.
     let (_, untold) = checks(&cluster, &[]);
     assert_eq!((failed(&untold), &untold["after_run"]), (vec![], &Value::Bool(true)));
     assert!(untold["deliveries"].as_u64() > Some(0), "{untold}");
@@ -94,7 +94,7 @@ fn a_load_runs_and_every_check_holds_until_a_row_is_damaged() {
     damage_is_found(&cluster, &acks);
 }
 
-/// The file of the record becomes a directory behind the look at it before the run.
+/// A directory takes the name of the record after the command checked that name.
 fn a_record_that_cannot_be_written_costs_no_figures(cluster: &Cluster, place: &Path) {
     let record = place.join("taken.json");
     let arguments = ["run", "--db", &cluster.dsn(), "-c", "2", "-T", "3", "--record", record.to_str().unwrap()];
@@ -141,7 +141,7 @@ fn run_keeps_the_rules(run: &Value) {
     assert!(cpu > 0.0);
 }
 
-/// Beyond the twelve conditions: every line took its stock exactly once.
+/// Beyond the twelve conditions: every order line took its stock exactly once.
 fn stock_agrees_with_the_lines(cluster: &Cluster) {
     let wrong = cluster.sql(
         "SET search_path = millrace_orders;
@@ -195,7 +195,7 @@ fn damage_is_found(cluster: &Cluster, acks: &Path) {
     assert_eq!(report["acknowledged"]["examples"][0]["order"], 99999);
 }
 
-/// A run in the background that has acknowledged an order.
+/// Starts a run in the background and waits until it has acknowledged an order.
 fn running(cluster: &Cluster, acks: &Path, more: &[&str]) -> Child {
     let child = orders(&["run", "--db", &cluster.dsn(), "-c", "4", "-T", "6", "--ack-log", acks.to_str().unwrap()])
         .args(more)
@@ -207,7 +207,7 @@ fn running(cluster: &Cluster, acks: &Path, more: &[&str]) -> Child {
     child
 }
 
-/// SIGKILL to one backend of the load: the server ends all sessions and recovers.
+/// Sends SIGKILL to one backend of the load: the server ends all sessions and recovers.
 fn crash(cluster: &Cluster) {
     let pid = cluster.sql("SELECT min(pid) FROM pg_stat_activity WHERE application_name = 'millrace orders'");
     succeed(Command::new("kill").args(["-KILL", pid.trim()]));
@@ -229,7 +229,7 @@ fn acknowledged_orders_survive_a_crash_and_the_run_goes_on() {
     let (_, report) = checks(&cluster, &["--after-run", "--ack-log", acks.to_str().unwrap()]);
     assert_eq!((failed(&report), &report["acknowledged"]["missing"]), (vec![], &Value::from(0)));
 
-    // The same without --reconnect: the run fails, and says so.
+    // The same without --reconnect: the run fails with a message.
     std::fs::remove_file(&acks).unwrap();
     let child = running(&cluster, &acks, &[]);
     crash(&cluster);
@@ -260,7 +260,7 @@ fn a_load_that_is_cut_off_goes_on_to_the_same_rows() {
         });
     };
     refused(&mut cut_load(&["--resume"]), &["is not in database"]);
-    // Cut off by a signal, then by the server, then by the end of the loader itself.
+    // The load is cut off first by a signal, then by the server, then by the end of the loader itself.
     let child = cut_load(&[]).spawn().unwrap();
     copied(3);
     refused(&mut orders(&["run", "--db", &cluster.dsn(), "-c", "1", "-T", "1"]), &["half loaded", "hint: "]);
@@ -311,7 +311,7 @@ fn a_load_prints_its_plan_and_refuses_a_disk_that_is_too_small() {
         said.contains("plan: 6003 warehouses, 2995723063 rows") && said.contains("GiB are free in the file system of"),
         "{said}"
     );
-    // Ten terabytes are more than any host of these tests has.
+    // This load needs ten terabytes, more than any host of these tests has.
     let output = plan("100000", &[]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(text(&output).contains("MiB are needed") && text(&output).contains("--no-space-check"), "{}", text(&output));
@@ -347,7 +347,7 @@ fn bad_input_is_refused_with_one_message_and_changes_nothing() {
     refused(&mut orders(&["load", "--db", &dsn, "--warehouses", "1"]), &["is not empty (relations: 1)", "hint: ", "DROP SCHEMA"]);
     assert_eq!(cluster.sql("SELECT answer FROM millrace_orders.precious").trim(), "42");
 
-    // Passwords are asked for from now on, by the last words of this superuser.
+    // The last statement of this superuser makes the server ask for passwords.
     cluster.sql("CREATE ROLE clerk LOGIN PASSWORD 'right'");
     let file = cluster.sql("SHOW hba_file");
     cluster.sql(&format!("COPY (SELECT 'local all clerk scram-sha-256') TO '{}'; SELECT pg_reload_conf()", file.trim()));

@@ -10,10 +10,10 @@ use crate::support::tls::Pki;
 use crate::support::{Scratch, await_until, millrace, skip, succeed, text};
 use sim::authority::Valid;
 
-/// What `orders check` says when it was let in and finds nothing that was loaded.
+/// What `orders check` prints if the server let it in and has no loaded schema.
 const INSIDE: &str = "schema millrace_orders is not in database postgres";
 const PASSWORD: &str = "right-3c9";
-/// Who may come how. The certificates of the tests have one name, `peer of a test`.
+/// Which user may connect, and how. All certificates of the tests have the name `peer of a test`.
 const HBA: &str = "local all all trust
 hostssl all certified 127.0.0.1/32 cert map=peers
 hostssl all clerk 127.0.0.1/32 scram-sha-256
@@ -21,7 +21,7 @@ hostnossl all plain 127.0.0.1/32 trust
 host all either 127.0.0.1/32 trust
 ";
 
-/// A PostgreSQL with TLS, its authority, and another authority.
+/// A PostgreSQL with TLS, its certificate authority, and another authority.
 struct Peer {
     cluster: Cluster,
     pki: Pki,
@@ -65,7 +65,7 @@ impl Peer {
         await_until("ssl to be turned", Duration::from_secs(120), turned);
     }
 
-    /// A command without the variables of whoever runs the tests.
+    /// A command without the variables of the user who runs the tests.
     fn orders(&self, arguments: &[&str]) -> Command {
         let mut command = millrace();
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("PG") || name == "SSL_CERT_FILE") {
@@ -86,7 +86,7 @@ impl Peer {
         self.orders(&["check", "-d", &self.dsn(parameters)])
     }
 
-    /// What libpq makes of the same parameters: with TLS, without, or not at all.
+    /// How libpq connects with the same parameters: with TLS (`true`), without, or not at all (`None`).
     fn libpq(&self, parameters: &str) -> Option<bool> {
         let mut psql = Command::new("psql");
         let statement = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
@@ -95,7 +95,7 @@ impl Peer {
         output.status.success().then(|| output.stdout.starts_with(b"t"))
     }
 
-    /// The command gets in, with TLS or without.
+    /// Asserts that the server lets the command in, with TLS or without.
     fn gets_in(&self, command: &mut Command, tls: bool) {
         let before = self.cluster.log().len();
         let output = command.output().unwrap();
@@ -106,7 +106,7 @@ impl Peer {
         assert_eq!(encrypted, [tls], "{command:?}: {}", &log[before..]);
     }
 
-    /// The command stays outside: exit code 2, one message with these words, and never the password.
+    /// Asserts a refusal: exit code 2, one message with these words, and never the password.
     fn stays_out(&self, command: &mut Command, words: &[&str]) {
         let output = command.output().unwrap();
         let said = text(&output);
@@ -148,9 +148,9 @@ fn each_sslmode_encrypts_and_checks_what_it_promises() {
             &["invalid peer certificate", "hint: no authority of sslrootcert signed"],
         );
     }
-    // A handshake that fails is no reason for prefer to give up.
+    // After a failed handshake, prefer connects without TLS.
     plain(&format!("user=either sslmode=prefer {foreign}"));
-    // The certificate is that of localhost.
+    // The certificate is for localhost.
     tls(&format!("user=either host=127.0.0.1 sslmode=verify-ca {trusted}"));
     refused(
         &format!("user=either host=127.0.0.1 sslmode=verify-full {trusted}"),
@@ -160,12 +160,12 @@ fn each_sslmode_encrypts_and_checks_what_it_promises() {
     refused("user=either sslmode=verify-full", &["root certificate file", "root.crt does not exist", "hint: name the authority"]);
     refused("user=either sslmode=verify-ca sslrootcert=/nowhere", &["root certificate file /nowhere cannot be read", "hint: "]);
 
-    // What pg_hba.conf takes with TLS only, or without only.
+    // Users for whom pg_hba.conf accepts only TLS, or only connections without it.
     refused("user=clerk sslmode=disable", &["no encryption", "hint: the server accepts this user only over TLS"]);
     plain("user=plain sslmode=prefer");
     refused("user=plain sslmode=require", &["no pg_hba.conf entry", "hint: pg_hba.conf has no line"]);
 
-    // The authorities of the system are good for names only.
+    // With the system's authorities, the name in the certificate must be checked.
     let system = |mode: &str| {
         let mut command = peer.check(&format!("user=either sslrootcert=system {mode}"));
         command.env("SSL_CERT_FILE", peer.pki.path("ca.pem"));
@@ -174,14 +174,14 @@ fn each_sslmode_encrypts_and_checks_what_it_promises() {
     peer.gets_in(&mut system(""), true);
     peer.stays_out(&mut system("sslmode=require"), &["too weak for sslrootcert=system", "hint: use sslmode=verify-full"]);
 
-    // A server may show the very certificate that is trusted (libpq takes only one that it signed itself).
+    // The trusted certificate may be the server's own (libpq accepts that only if it is self-signed).
     let itself = format!("user=either sslmode=verify-full sslrootcert={}", peer.pki.path("server.pem"));
     peer.gets_in(&mut peer.check(&itself), true);
-    // The second of two hosts is taken where the first does not answer.
+    // If the first of two hosts does not answer, the second is used.
     let port = peer.cluster.port();
     tls(&format!("user=either host=127.0.0.1,localhost port=1,{port} sslmode=verify-full {trusted}"));
 
-    // An older protocol is taken unless it is ruled out.
+    // An older protocol is accepted unless the connection string excludes it.
     tls("user=either ssl_min_protocol_version=TLSv1.3");
     peer.cluster.sql("ALTER SYSTEM SET ssl_max_protocol_version = 'TLSv1.2'");
     peer.set_tls("on");
@@ -219,7 +219,7 @@ fn passwords_are_bound_to_the_channel_and_certificates_stand_for_users() {
     peer.stays_out(&mut with(&peer.pki), &["client.key has group or world access (mode 0644)", "hint: chmod 0600"]);
     peer.pki.open_key("client", 0o600);
 
-    // The same from the usual files, and nothing but a name on the command line.
+    // The same with the usual files, and only a user name in the connection string.
     let usual = peer.home.join(".postgresql");
     std::fs::create_dir(&usual).unwrap();
     for (file, name) in [("ca.pem", "root.crt"), ("client.pem", "postgresql.crt"), ("client.key", "postgresql.key")] {
@@ -243,7 +243,7 @@ fn options_variables_services_and_password_files_name_the_server() {
     peer.gets_in(peer.orders(&["check"]).envs(variables).env("PGSSLMODE", "disable"), false);
     let ca = peer.pki.path("ca.pem");
     peer.gets_in(peer.orders(&["check"]).envs(variables).envs([("PGSSLMODE", "verify-full"), ("PGSSLROOTCERT", &ca)]), true);
-    // An option wins over its variable.
+    // An option has precedence over its variable.
     peer.gets_in(peer.orders(&["check", "-U", "plain"]).envs(variables), false);
 
     std::fs::write(

@@ -1,4 +1,4 @@
-//! A run of the order-entry load that is ended before its time, and what it prints meanwhile.
+//! A run of the order-entry load that is interrupted before its time, and what it prints while it runs.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -25,7 +25,7 @@ impl Run {
         Self { child, lines }
     }
 
-    /// The next line of stderr that begins so.
+    /// The next line of stderr that begins with `beginning`.
     fn line(&mut self, beginning: &str) -> String {
         let mut seen = Vec::new();
         loop {
@@ -42,7 +42,7 @@ impl Run {
         succeed(Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]));
     }
 
-    /// How it ended, and what it printed on stdout.
+    /// Waits for its end. Returns its exit status and what it printed on stdout.
     fn end(mut self) -> (ExitStatus, String) {
         self.lines.by_ref().for_each(drop);
         let printed = std::io::read_to_string(self.child.stdout.take().unwrap()).unwrap();
@@ -52,7 +52,7 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // It has ended, unless the test failed before.
+        // The run has ended, unless the test failed before.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -97,11 +97,11 @@ fn an_interrupted_run_prints_what_it_measured_and_says_so_in_its_record() {
     let (measured_s, orders) = (record["measured_s"].as_f64().unwrap(), record["orders"].as_u64().unwrap());
     assert!(record["interrupted"] == true && (2.5..60.0).contains(&measured_s), "{record}");
     assert!(orders > 20 && (record["oets_per_minute"].as_f64().unwrap() - orders as f64 * 60.0 / measured_s).abs() < 1e-6);
-    // Whole seconds only.
+    // The record has whole seconds only.
     for series in ["per_second", "series"] {
         assert_eq!(record[series].as_array().unwrap().len(), measured_s as usize, "{series}");
     }
-    // Nothing is open in the database, and what was acknowledged is there.
+    // The database has no open transaction, and it has every acknowledged order.
     assert_eq!(cluster.sql("SELECT count(*) FROM pg_prepared_xacts").trim(), "0");
     every_check_holds(&cluster, &acks);
 }
@@ -137,15 +137,15 @@ fn before_the_interval_there_is_no_result_and_a_second_signal_ends_at_once() {
     let (status, printed) = run.end();
     assert_eq!((status.code(), printed.as_str()), (Some(130), ""));
 
-    // A transaction that hangs in the database is waited for, until the second signal.
+    // The run waits for a transaction that hangs in the database, until the second signal.
     let mut run = Run::start(&cluster, &["-P", "1"]);
     run.line("measuring");
     run.line("progress: ");
     let mut lock = Command::new("psql");
-    // One table: a lock of two could end in a deadlock with a transaction.
+    // One table only: a lock of two could end in a deadlock with a transaction.
     let statement = "BEGIN; LOCK millrace_orders.warehouse IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(600)";
     let mut lock = lock.args(["-X", "-d", &cluster.dsn(), "-c", statement]).stdout(Stdio::null()).spawn().unwrap();
-    // Every user waits for the lock: nothing is done any more.
+    // Every user waits for the lock, and no transaction ends.
     let stands_still = (0..60).any(|_| run.line("progress: ").contains(", 0.0 tps,"));
     assert!(stands_still, "the lock stops nobody");
     run.signal("INT");

@@ -1,4 +1,4 @@
-//! `millrace orders like` beside a PostgreSQL that pgbench keeps at work.
+//! `millrace orders like` on a PostgreSQL that pgbench uses at the same time.
 
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn a_database_at_work_is_compared_by_its_own_counters_and_left_as_it_was() {
     let dsn = cluster.dsn();
     succeed(as_database_user(&pgbench).args(["-i", "-q", "-s", "2", &dsn]));
 
-    // Idle: nothing can be said, and nothing is.
+    // The database is idle, so there is no verdict.
     let idle = like(&cluster, &["--seconds", "1"]);
     assert_eq!(idle.status.code(), Some(3), "{}", text(&idle));
     assert!(text(&idle).contains("no verdict") && text(&idle).contains("too few"), "{}", text(&idle));
@@ -52,7 +52,8 @@ fn a_database_at_work_is_compared_by_its_own_counters_and_left_as_it_was() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let record: Value = serde_json::from_slice(&output.stdout).unwrap();
 
-    // A transaction of pgbench is a commit, writes a few hundred bytes of log at least, and finds nearly all in buffers.
+    // A transaction of pgbench is a commit, writes at least a few hundred bytes of log, and finds
+    // nearly all pages in buffers.
     let counted = number(&record, "/theirs/counted/commits");
     assert!(counted > 100.0 && counted <= (upto - from) as f64 + 50.0, "{counted} of {}", upto - from);
     let log_bytes = number(&record, "/theirs/figures/log_bytes_per_commit");
@@ -60,7 +61,8 @@ fn a_database_at_work_is_compared_by_its_own_counters_and_left_as_it_was() {
     assert!((0.9..=1.0).contains(&number(&record, "/theirs/figures/hit_ratio")), "{record}");
     let rate = number(&record, "/theirs/figures/commits_per_s");
     assert!((rate - counted / number(&record, "/theirs/seconds")).abs() < 1e-6);
-    // This load reads where pgbench finds all in buffers: more than twice the I/O of a commit, and the sentence says the ratio.
+    // This load reads where pgbench finds all pages in buffers: its I/O per commit is higher, and
+    // the verdict says the ratio.
     let io = number(&record, "/theirs/figures/io_per_commit");
     if io > 0.0 {
         let ratio = number(&record, "/io_ratio");
@@ -70,7 +72,8 @@ fn a_database_at_work_is_compared_by_its_own_counters_and_left_as_it_was() {
     let after = cluster.sql(relations);
     assert_eq!(before, after);
 
-    // Held against its own reading a database is like itself; a record that is none is refused before the wait.
+    // A database compared with its own reading has the reading's figures. A file that is not a
+    // record is refused before the wait.
     let reading: Value = serde_json::from_slice(&std::fs::read(&saved).unwrap()).unwrap();
     assert_eq!(reading["figures"], record["theirs"]["figures"]);
     let refused = like(&cluster, &["--ours", cluster_file(&scratch).to_str().unwrap()]);

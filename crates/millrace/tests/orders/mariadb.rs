@@ -1,4 +1,4 @@
-//! `millrace orders` on a real MariaDB: load, run, check, both modes, deadlocks, a load cut off.
+//! `millrace orders` on a real MariaDB: load, run, check, both modes, deadlocks, an interrupted load.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -46,7 +46,7 @@ fn mariadb_loads_runs_and_checks_and_answers_as_postgresql_does_in_both_modes() 
     let (code, fresh) = check(&dsn, &[]);
     assert_eq!((failed(&fresh), code), (vec![], Some(0)));
 
-    // The same transactions, one after the other: both databases and both modes answer alike.
+    // The same transactions, one after the other: both databases and both modes give the same answers.
     let answers = |dsn: &str, modes: [Mode; 2]| -> Vec<String> {
         let part = |seed, mode| carry_out(&AnyDatabase::parse(dsn, mode).unwrap(), seed, COUNT);
         [part(3, modes[0]), part(4, modes[1])].concat()
@@ -58,7 +58,7 @@ fn mariadb_loads_runs_and_checks_and_answers_as_postgresql_does_in_both_modes() 
     assert_eq!(sums, fields(&cluster.sql(&format!("SET search_path = millrace_orders; {SUMS}"))));
     assert_eq!(sums.len(), 31);
 
-    // Measured runs beside each other's rows; what was acknowledged is there.
+    // Two measured runs, one per mode, on the same rows. The database has every acknowledged order.
     let acks = scratch.path().join("acks");
     for mode in ["statements", "functions"] {
         let run = ["orders", "run", "--mode", mode, "-c", "4", "-T", "2", "--json", "--db", &dsn, "--ack-log"];
@@ -79,7 +79,7 @@ fn mariadb_loads_runs_and_checks_and_answers_as_postgresql_does_in_both_modes() 
 #[test]
 fn a_run_on_mariadb_says_what_each_unsafe_setting_may_cost() {
     let Some((_scratch, mariadb)) = mariadb("mariadb-notes", &[]) else { return };
-    // The servers of these tests flush nothing; without a load the notes are all that a run comes to.
+    // The servers of these tests flush nothing. The run finds no loaded schema, so it prints only the notes.
     let output = millrace().args(["orders", "run", "-c", "1", "-T", "1", "--db", &mariadb.dsn()]).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     for note in [
@@ -91,7 +91,7 @@ fn a_run_on_mariadb_says_what_each_unsafe_setting_may_cost() {
     }
 }
 
-/// Damage to each condition, and its repair: all twelve are found broken, then whole.
+/// Damages each condition and repairs it: the check finds all twelve broken, and then none.
 fn damage_is_found(mariadb: &MariaDb) {
     let pairs = [
         ("UPDATE warehouse SET w_ytd = w_ytd + 1 WHERE w_id = 1", "UPDATE warehouse SET w_ytd = w_ytd - 1 WHERE w_id = 1"),
@@ -139,7 +139,7 @@ fn a_mariadb_load_that_is_cut_off_goes_on_and_rows_in_statements_load_as_well() 
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(text(&output).contains("--resume"), "{}", text(&output));
-    // What is not whole is not run on, and is not begun a second time.
+    // A half-loaded schema is refused by a run and by a second load.
     for again in [["load", "--warehouses", "1"], ["run", "-c1", "-T1"]] {
         let refused = millrace().arg("orders").args(again).args(["--db", &mariadb.dsn()]).output().unwrap();
         assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));

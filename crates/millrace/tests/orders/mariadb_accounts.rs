@@ -1,4 +1,5 @@
-//! Accounts, TLS and settings of MariaDB that decide whether `millrace orders` gets in, and what it says when not.
+//! Accounts, TLS and settings of MariaDB that decide whether `millrace orders` gets in, and its
+//! message if it does not.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -10,7 +11,7 @@ use crate::support::tls::Pki;
 use crate::support::{Scratch, millrace, peers_mariadb, skip, succeed, text};
 use sim::authority::Valid;
 
-/// What `orders check` says when it was let in and finds nothing that was loaded.
+/// What `orders check` prints if the server let it in and has no loaded schema.
 const INSIDE: &str = "schema millrace_orders is not in";
 
 struct Peer {
@@ -21,7 +22,7 @@ struct Peer {
 }
 
 impl Peer {
-    /// A server reached by TCP, with TLS.
+    /// A server that accepts TCP, with TLS.
     fn start(label: &str) -> Option<Self> {
         let scratch = Scratch::new(label);
         let pki = Pki::new(&scratch);
@@ -60,7 +61,7 @@ impl Peer {
         assert!(text(&output).contains(INSIDE), "{login} {query}: {}", text(&output));
     }
 
-    /// The command stays outside: exit code 2, one message with these words, no panic.
+    /// Asserts a refusal: exit code 2, one message with these words, no panic.
     fn stays_out(&self, login: &str, query: &str, words: &[&str]) {
         let output = self.check(login, query);
         let said = text(&output);
@@ -91,7 +92,7 @@ fn accounts_by_ed25519_get_in_and_every_refusal_has_its_own_hint() {
     peer.account("limited", "IDENTIFIED BY 'x' WITH MAX_CONNECTIONS_PER_HOUR 1");
     peer.gets_in("limited:x", "ssl-mode=DISABLED");
     peer.stays_out("limited:x", "ssl-mode=DISABLED", &["1226", "hint: raise the limit of the account"]);
-    // The plugin of PAM's dialogs, where the server has it.
+    // The plugin for PAM's dialogs, if the server has it.
     if peer.mariadb.try_sql("INSTALL SONAME 'dialog_examples'") {
         peer.account("dialog", "IDENTIFIED VIA two_questions");
         peer.stays_out("dialog:x", "", &["dialog", "hint: the account logs in by PAM"]);
@@ -150,7 +151,7 @@ fn tables_have_keys_where_the_server_wants_them_and_a_refused_load_leaves_nothin
         command.args(["orders", "load", "--warehouses", "1", "-j", "2", "-d", &mariadb.dsn()]).args(more);
         command.output().unwrap()
     };
-    // An account that may not make every table.
+    // This account may not create every table.
     mariadb.sql("CREATE USER half@'localhost' IDENTIFIED BY 'x'; GRANT CREATE, DROP ON millrace_orders.* TO half@'localhost'");
     let dsn = mariadb.dsn().replace("root@", "half:x@");
     let refused = millrace().args(["orders", "load", "--warehouses", "1", "-d", &dsn]).output().unwrap();
@@ -167,7 +168,7 @@ fn tables_have_keys_where_the_server_wants_them_and_a_refused_load_leaves_nothin
     let again = load(&[]);
     assert!(text(&again).contains("DROP DATABASE millrace_orders") && !text(&again).contains("CASCADE"), "{}", text(&again));
 
-    // A load that was killed while it made the tables goes on.
+    // A load that was killed while it created the tables is resumed.
     mariadb.sql(
         "USE millrace_orders; DROP TABLE order_line, new_order; UPDATE config SET loaded = 0; DELETE FROM load_progress \
                  WHERE part IN (8, 9) OR part >= 100",
@@ -186,7 +187,7 @@ fn packet(number: u8, bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn no_answer_of_a_server_ends_the_program_by_a_panic() {
-    // A server that asks for a password by its public key, and sends something that is not a key.
+    // This server asks for a password under its public key, and sends something that is not a key.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let server = std::thread::spawn(move || {
@@ -201,7 +202,7 @@ fn no_answer_of_a_server_ends_the_program_by_a_panic() {
         hello.extend(b"ijklmnopqrst\0caching_sha2_password\0");
         let mut buffer = [0; 4096];
         let mut exchange = |bytes: Vec<u8>| peer.write_all(&bytes).is_ok() && peer.read(&mut buffer).is_ok_and(|count| count > 0);
-        // Greeting; full authentication; the key.
+        // Greeting, full authentication, the key.
         let _ = exchange(packet(0, &hello)) && exchange(packet(2, &[1, 4])) && exchange(packet(4, b"\x01not a key"));
     });
     let dsn = format!("mysql://clerk:x@127.0.0.1:{port}/?ssl-mode=DISABLED");

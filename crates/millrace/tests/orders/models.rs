@@ -1,5 +1,5 @@
-//! The load models on a real PostgreSQL: what a stall shows in each, that nothing due is lost from the
-//! count, and that paced terminals keep the rules of the specification.
+//! The load models on a real PostgreSQL: what a stall shows in each, that no due transaction is
+//! missing in the counts, and that paced terminals keep the rules of the specification.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::support::{Scratch, millrace, skip, succeed, text};
 use results::histogram::ResponseTimes;
 use results::orders_run::{OrdersRun, TransactionRecord};
 
-/// Longer than any transaction waits without the stall, shorter than the stall.
+/// Longer than any wait of a transaction without the stall, and shorter than the stall.
 const SLOW_US: u64 = 1_000_000;
 const STALL: Duration = Duration::from_secs(2);
 
@@ -44,7 +44,7 @@ impl Run {
         Self { child: command.spawn().unwrap(), record }
     }
 
-    /// Waits until its interval begins.
+    /// Waits until the run's measured interval begins.
     fn await_measuring(&mut self) {
         let mut lines = BufReader::new(self.child.stderr.as_mut().unwrap());
         let mut line = String::new();
@@ -71,7 +71,7 @@ fn records(run: &OrdersRun) -> [&TransactionRecord; 5] {
     [&records.new_order, &records.payment, &records.order_status, &records.delivery, &records.stock_level]
 }
 
-/// All transactions of a run in one histogram, picked by `histogram`.
+/// All transactions of a run in one histogram. `histogram` selects which histogram of a record.
 fn merged(run: &OrdersRun, histogram: impl Fn(&TransactionRecord) -> &str) -> ResponseTimes {
     let mut all = ResponseTimes::new();
     for record in records(run) {
@@ -84,7 +84,7 @@ fn responses(run: &OrdersRun) -> ResponseTimes {
     merged(run, |record| &record.histogram_v2_base64)
 }
 
-/// Every due transaction of the interval was finished, refused or left, and all are counted.
+/// Asserts that every due transaction of the interval was finished, refused, left or unfinished, and counted.
 fn nothing_due_is_lost(run: &OrdersRun) {
     let offered = run.offered.as_ref().unwrap();
     assert_eq!(offered.due, offered.finished + offered.refused + offered.left + run.unfinished, "{offered:?}");
@@ -109,10 +109,10 @@ fn a_stall_shows_in_open_and_paced_percentiles_and_hides_in_closed_ones() {
     let [open, paced, closed] = [open, paced, closed].map(Run::finish);
     let slow = |run: &OrdersRun| responses(run).count_from(SLOW_US);
 
-    // 50 became due in the first second of the stall, and waited for its whole second one.
+    // 50 became due in the first second of the stall, and waited for at least its whole second one.
     assert!(slow(&open) >= 40, "{}", slow(&open));
     assert!(responses(&open).summary().p90 >= SLOW_US / 2, "{:?}", responses(&open).summary());
-    // Only what was on one of the sessions had the stall in its service time.
+    // Only the transactions on a session had the stall in their service time.
     let service = merged(&open, |record| &record.service_histogram_v2_base64);
     assert_eq!(service.count(), responses(&open).count());
     assert!(service.count_from(SLOW_US) * 4 < slow(&open), "{} of {}", service.count_from(SLOW_US), slow(&open));
@@ -121,16 +121,16 @@ fn a_stall_shows_in_open_and_paced_percentiles_and_hides_in_closed_ones() {
     assert!((399..=401).contains(&due), "{due} of 8 s at 50/s");
     nothing_due_is_lost(&open);
 
-    // A hundred terminals, two dozen of which become due in a second.
+    // Of the hundred terminals, about two dozen become due in a second.
     assert!(slow(&paced) >= 10, "{}", slow(&paced));
     assert!(responses(&paced).summary().p99 >= SLOW_US);
     assert_eq!((paced.load_model.as_str(), paced.users, paced.connections), ("paced", 100, 4));
     nothing_due_is_lost(&paced);
 
-    // Two users: two transactions were on their way, the others never came to be.
+    // Two users: two transactions were open during the stall, and the users sent no others.
     assert!(slow(&closed) >= 1 && slow(&closed) <= 4, "{}", slow(&closed));
     let all = responses(&closed).count();
-    // Where the open load shows it. How many there are of the others is the host's affair.
+    // The open load shows the stall here. The number of the other transactions depends on the host.
     assert!(slow(&closed) * 20 < all && responses(&closed).summary().p90 < SLOW_US / 2, "{} of {all}", slow(&closed));
     assert!(closed.offered.is_none());
 
@@ -165,7 +165,7 @@ fn an_overloaded_open_run_counts_what_it_refuses() {
     // 60,000 of a Poisson process, within six standard deviations.
     assert!((58_500..=61_500).contains(&offered.due), "{offered:?}");
     nothing_due_is_lost(&run);
-    // What was refused is in no percentile, so a rule is broken by it.
+    // No percentile has the refused transactions, so they break a rule.
     let output = orders(&["conform", record.to_str().unwrap()]).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(text(&output).contains("BROKEN due transactions never started"), "{}", text(&output));
@@ -184,7 +184,7 @@ fn an_overloaded_open_run_counts_what_it_refuses() {
     }
 }
 
-/// Paced terminals with deferred deliveries; what they broke.
+/// Runs paced terminals with deferred deliveries. Returns the record and the rules that they broke.
 fn paced_run(cluster: &Cluster, record: &Path, arguments: &[&str]) -> (OrdersRun, Vec<String>) {
     let arguments = [&["--model", "paced", "--deliveries", "deferred", "-j", "2"], arguments].concat();
     let run = Run::start(cluster, record.to_owned(), &arguments).finish();
@@ -212,7 +212,8 @@ fn paced_terminals_keep_the_rules_with_scaled_times_and_say_so() {
     assert_eq!((run.users, run.connections, run.active_warehouses), (20, 4, 2));
     assert_eq!((run.terminals.as_str(), run.time_scale), ("home-warehouse", Some(0.05)));
     assert!(run.conform.notes[0].contains("times scaled by 0.05"), "{:?}", run.conform.notes);
-    // A slow host may miss the floor and bend response times; what it cannot do is exceed the ceiling or bend the draws.
+    // A slow host may miss the floor and change response times. It cannot exceed the ceiling or
+    // change the draws.
     let of_time =
         |name: &String| ["floor", "average", "p90", "due transactions never started"].iter().any(|part| name.contains(part));
     assert!(broken.iter().all(of_time), "{broken:?}");
@@ -229,14 +230,15 @@ fn paced_terminals_keep_the_rules_with_scaled_times_and_say_so() {
     assert!(checked.status.success(), "{}", text(&checked));
 }
 
-/// With the specification's own times.
+/// The times are those of the specification.
 #[test]
 #[ignore = "nightly: 21 minutes"]
 fn paced_terminals_of_ten_warehouses_keep_every_rule() {
     let Some((scratch, cluster)) = loaded("models-paced-full", "10") else { return };
     let (run, broken) = paced_run(&cluster, &scratch.path().join("run.json"), &["-T", "1200", "--warmup", "60"]);
     assert_eq!((run.users, run.time_scale), (100, None));
-    // Where a transaction takes milliseconds, one flush of the host's disk a second puts the average above the 90th percentile.
+    // If transactions take milliseconds, one flush of the host's disk in a second raises the
+    // average above the 90th percentile.
     assert!(broken.iter().all(|name| name.contains("average")), "{:?}", run.conform);
     let judged = |part: &str| run.conform.items.iter().any(|item| item.name.contains(part) && item.not_judged.is_none());
     for part in ["of mix", "ceiling", "floor", "p90", "80 s"] {

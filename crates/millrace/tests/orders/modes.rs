@@ -6,10 +6,10 @@ use crate::support::{Scratch, millrace, skip, succeed};
 use orders::database::Mode;
 use orders::postgres::Postgres;
 
-/// Enough for several orders of each sort: rolled back, remote, with an item twice.
+/// Enough for several orders of each sort: rolled back, remote, with the same item twice.
 const TRANSACTIONS: u32 = 2_000;
 
-/// One digest of every table, times left out.
+/// One digest per table, without the columns of times.
 fn digest(cluster: &Cluster, database: &str) -> String {
     let tables = [
         "warehouse",
@@ -45,7 +45,7 @@ fn statements_and_stored_functions_answer_the_same_and_leave_the_same_rows() {
                  GROUP BY ol_w_id, ol_d_id, ol_o_id, ol_supply_w_id, ol_i_id HAVING count(*) > 1) AS t";
     assert_ne!(cluster.sql(twice).trim(), "0", "no order named an item twice");
 
-    // The command says which mode it ran, and the checks hold.
+    // The record names the mode of the run, and the checks hold.
     let dsn = cluster.dsn().replace("dbname=postgres", "dbname=other");
     let run = ["orders", "run", "--mode", "functions", "-c", "4", "-T", "2", "--json", "--db", &dsn];
     let record: serde_json::Value = serde_json::from_str(&succeed(millrace().args(run))).unwrap();

@@ -1,4 +1,5 @@
-//! `millrace orders` on a schema partitioned over two PostgreSQL servers: load with both, then run and check by one DSN.
+//! `millrace orders` on a schema partitioned over two PostgreSQL servers: load with both, then run
+//! and check by one DSN.
 
 use crate::support::orders::{SUMS, carry_out};
 use crate::support::postgres::Cluster;
@@ -7,10 +8,10 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-/// Few: each statement on the other server costs round trips of its own.
+/// A small number, because each statement on the other server costs round trips.
 const COUNT: u32 = 150;
 
-/// Updates the warehouse of the second server and commits only when somebody waits for it.
+/// Updates the warehouse of the second server and commits only when another session waits for it.
 const CHANGE_WHILE_OTHERS_WAIT: &str = "SET statement_timeout = '20s'; DO $$ BEGIN \
     UPDATE millrace_orders.warehouse SET w_ytd = w_ytd WHERE w_id = 2; \
     WHILE NOT EXISTS (SELECT FROM pg_locks WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid))) LOOP PERFORM pg_sleep(0.001); END LOOP; END $$";
@@ -25,14 +26,14 @@ fn a_schema_split_over_two_servers_loads_runs_and_checks_by_dsn() {
     };
     let load = ["orders", "load", "--warehouses", "2", "-j", "2", "--db", &first.dsn(), "--node", &second.dsn()];
     succeed(millrace().args(load));
-    // One warehouse on each server, the catalogue on both.
+    // One warehouse is on each server, the catalogue on both.
     let rows = "SELECT (SELECT count(*) FROM millrace_orders.stock_0), (SELECT count(*) FROM millrace_orders.item)";
     assert_eq!(first.sql(rows).trim(), "100000|100000");
     assert_eq!(second.sql(&rows.replace("stock_0", "stock")).trim(), "100000|100000");
     assert_eq!(second.sql("SELECT min(s_w_id), max(s_w_id) FROM millrace_orders.stock").trim(), "2|2");
     succeed(millrace().args(["orders", "check", "--db", &first.dsn()]));
 
-    // The same rows and the same answers as on one server.
+    // The rows and the answers are the same as on one server.
     first.sql("CREATE DATABASE whole");
     let whole = first.dsn().replace("dbname=postgres", "dbname=whole");
     succeed(millrace().args(["orders", "load", "--warehouses", "2", "-j", "2", "--db", &whole]));
@@ -41,7 +42,8 @@ fn a_schema_split_over_two_servers_loads_runs_and_checks_by_dsn() {
     let sums = format!("SET search_path = millrace_orders; {SUMS}");
     assert_eq!(first.sql(&sums), first.sql_in("whole", &sums));
 
-    // A transaction that waits for a row of the other server, and finds it changed: a serialization failure, sent again and counted.
+    // A transaction waits for a row of the other server and finds it changed. This is a
+    // serialization failure: the run repeats and counts the transaction.
     let acks = scratch.path().join("acks");
     let run = ["orders", "run", "-c", "6", "-j", "2", "-T", "4", "--marks", "--json", "--db", &first.dsn(), "--ack-log"];
     let mut run = millrace().args(run).arg(&acks).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -1,4 +1,4 @@
-//! Connection poolers, and roles with limits of their own, in front of `millrace orders`.
+//! Connection poolers between `millrace orders` and the server, and roles with limits of their own.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -27,7 +27,7 @@ fn orders(arguments: &[&str], dsn: &str) -> Command {
     command
 }
 
-/// What other clients of the pool find set in their sessions, over several looks.
+/// The settings that other clients of the pool see in their sessions, over several queries.
 fn seen(pooler: &PgBouncer) -> BTreeSet<String> {
     (0..6).map(|_| succeed(&mut pooler.psql(SEEN)).trim().to_owned()).collect()
 }
@@ -57,7 +57,7 @@ fn a_pooler_that_shares_sessions_is_refused_and_no_setting_stays_in_them() {
                 "{said}"
             );
         }
-        // An audit needs no session: it reads in transactions of its own.
+        // An audit needs no session of its own: it reads in separate transactions.
         if mode == "transaction" {
             let audit = millrace().args(["audit", "--db", &pooler.dsn()]).output().unwrap();
             assert!(matches!(audit.status.code(), Some(0 | 1)), "{}", text(&audit));

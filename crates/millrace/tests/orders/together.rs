@@ -1,4 +1,5 @@
-//! Several `millrace orders run` of one run: they meet in a results database, and one may die.
+//! Several processes of `millrace orders run` share one run: they synchronise in a results
+//! database, and one may be killed.
 
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -25,7 +26,7 @@ fn orders(arguments: &[&str]) -> Command {
     command
 }
 
-/// The results database: another one than the load's.
+/// The results database, which is not the load's database.
 fn shared_run(cluster: &Cluster) -> String {
     cluster.dsn().replace("dbname=postgres", "dbname=shared_run")
 }
@@ -44,14 +45,14 @@ fn record(output: &Output) -> OrdersRun {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(output)))
 }
 
-/// A question to the tables of the shared_run.
+/// Runs a query on the tables of the shared run.
 fn ask(cluster: &Cluster, statement: &str) -> String {
     let exists = cluster.sql("SELECT count(*) FROM pg_database WHERE datname = 'shared_run'");
     assert_eq!(exists.trim(), "1");
     cluster.sql_in("shared_run", statement).trim().to_owned()
 }
 
-/// Percentiles and counts of a merged record agree with each other.
+/// Asserts that the percentiles and counts of a merged record agree with each other.
 fn is_consistent(run: &OrdersRun) {
     let all = &run.transactions;
     assert_eq!(run.orders, all.new_order.count);
@@ -66,7 +67,7 @@ fn is_consistent(run: &OrdersRun) {
             (own.p50, own.p90, own.p95, own.p99, own.max),
             (recorded.p50, recorded.p90, recorded.p95, recorded.p99, recorded.max)
         );
-        // A mean read from JSON may be off by its last binary digit.
+        // A mean that was read from JSON may differ in its last binary digit.
         assert!((own.mean - recorded.mean).abs() <= own.mean * 1e-12, "{own:?} {recorded:?}");
     }
 }
@@ -93,11 +94,11 @@ fn three_drivers_share_the_users_begin_together_and_each_gives_the_same_merged_r
     assert!(merged.drivers.iter().all(|driver| driver.start_error_ms < 500.0), "{:?}", merged.drivers);
     let rates: f64 = merged.drivers.iter().map(|driver| driver.oets_per_minute).sum();
     assert!((rates - merged.oets_per_minute).abs() < 1e-6);
-    // The interval began for all at one moment: no driver was alone in the first or last second.
+    // The interval began at one moment for all: no driver was alone in the first or last second.
     let first: u64 = merged.per_second[0];
     assert!(first * 20 > merged.orders / 4, "{:?}", merged.per_second);
 
-    // Merging again gives the same; what was needed for a loss only is gone.
+    // A second merge gives the same record. The snapshots, which only a lost driver needs, are deleted.
     let again = orders(&["merge", "--results-db", &shared_run(&cluster), "--run", "friday", "--json"]).output().unwrap();
     assert_eq!((again.status.code(), &record(&again)), (Some(0), merged));
     assert_eq!(ask(&cluster, "SELECT count(*) FROM millrace_results.cut"), "0");
@@ -122,7 +123,7 @@ fn refusals(cluster: &Cluster) {
     refused(&mut run(cluster, "few", "3", &["-c", "2", "-T", "1"]), &["2 users cannot be shared among 3 drivers"]);
     let unknown = ["merge", "--results-db", &shared_run(cluster), "--run", "nobody"];
     refused(&mut orders(&unknown), &["there is no run nobody"]);
-    // The second driver has other options, another asks to be the third of two, and nobody else comes.
+    // A second driver has other options, another asks for a number that is taken, and no driver 1 comes.
     let alone = ["-c", "4", "-T", "1", "--barrier-timeout", "6", "--driver", "2"];
     let first = spawn(&mut run(cluster, "alone", "2", &alone));
     await_until("the driver to be ready", Duration::from_secs(80), || {
@@ -146,7 +147,7 @@ fn a_driver_killed_in_the_interval_is_named_and_the_figures_are_those_of_the_com
         .map(|driver| spawn(run(&cluster, "saturday", "3", &load).args(["--driver", driver])))
         .into_iter()
         .collect();
-    // Three of its cuts are stored: it is in the middle of the interval.
+    // Driver 2 has stored three snapshots, so it is in the middle of the interval.
     await_until("cuts of driver 2", Duration::from_secs(120), || {
         let cuts = "SELECT coalesce(max(second), 0) FROM millrace_results.cut WHERE number = 2";
         let there = ask(&cluster, "SELECT to_regclass('millrace_results.cut') IS NOT NULL") == "t";
@@ -157,7 +158,8 @@ fn a_driver_killed_in_the_interval_is_named_and_the_figures_are_those_of_the_com
     let at = Instant::now();
     killed.wait().unwrap();
     let outputs: Vec<Output> = children.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
-    // 5 s of the interval were left; a driver that does not answer is given up after 10 s; the rest is spare.
+    // 5 s of the interval were left, and a driver that does not answer is regarded as lost after 10
+    // s. The rest is reserve.
     assert!(at.elapsed() < Duration::from_secs(60), "{:?}", at.elapsed());
     for output in &outputs {
         assert_eq!(output.status.code(), Some(3), "{}", text(output));
@@ -178,7 +180,7 @@ fn a_driver_killed_in_the_interval_is_named_and_the_figures_are_those_of_the_com
     let said = text(&outputs[0]);
     assert!(said.contains("INCOMPLETE: driver 2 did not finish"), "{said}");
 
-    // Orders counted can never be more than the database has; those of the dead driver are among them.
+    // The merged record has no more orders than the database. The killed driver's orders are in both.
     let entered = "SELECT sum(d_next_o_id - 3001) FROM millrace_orders.district";
     assert!(merged.orders <= cluster.sql(entered).trim().parse::<u64>().unwrap());
     let own = "SELECT record->>'orders' FROM millrace_results.cut WHERE number = 2 ORDER BY second";
@@ -195,7 +197,7 @@ fn a_driver_killed_in_the_interval_is_named_and_the_figures_are_those_of_the_com
 #[ignore = "nightly: half a minute of load"]
 fn a_driver_that_is_interrupted_prints_its_own_part_and_the_others_go_on_without_it() {
     let Some((_scratch, cluster)) = cluster("together-interrupted") else { return };
-    // Long enough for a busy host to see three seconds pass and send a signal before the end.
+    // Long enough that a busy host can let three seconds pass and send a signal before the end.
     let load = ["-c", "4", "-T", "20", "--json"];
     let [leaves, stays] = ["1", "2"].map(|driver| spawn(run(&cluster, "sunday", "2", &load).args(["--driver", driver])));
     await_until("snapshots of driver 1", Duration::from_secs(120), || {
@@ -213,7 +215,7 @@ fn a_driver_that_is_interrupted_prints_its_own_part_and_the_others_go_on_without
     let status: Vec<_> = merged.drivers.iter().map(|driver| (driver.status.as_str(), driver.reason.as_deref())).collect();
     assert_eq!(status, [("failed", Some("it was interrupted")), ("finished", None)]);
 
-    // At the barrier there is nothing to print.
+    // A driver at the barrier has nothing to print.
     let waits = spawn(&mut run(&cluster, "monday", "2", &load));
     await_until("the driver to be ready", Duration::from_secs(80), || {
         (ask(&cluster, "SELECT count(*) FROM millrace_results.driver WHERE run = 'monday' AND status = 'ready'") == "1")

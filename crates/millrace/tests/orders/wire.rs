@@ -1,5 +1,5 @@
-//! What engines of PostgreSQL's wire protocol ask for, on PostgreSQL itself: conflicts that end in serialization
-//! failures, also at COMMIT, and a schema made without what only PostgreSQL has.
+//! What other engines with PostgreSQL's wire protocol need, tested on PostgreSQL: conflicts that
+//! end in serialization failures, also at COMMIT, and a schema without PostgreSQL's own features.
 
 use crate::support::postgres::Cluster;
 use crate::support::{Scratch, millrace, skip, succeed, text};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 const USERS: u64 = 4;
 
-/// A run of some seconds with these arguments; its record.
+/// A run of 4 s with these arguments. Returns its record.
 fn run(cluster: &Cluster, arguments: &[&str]) -> Value {
     let users = USERS.to_string();
     let mut command = millrace();
@@ -17,7 +17,7 @@ fn run(cluster: &Cluster, arguments: &[&str]) -> Value {
     record
 }
 
-/// A count over all five transactions.
+/// The sum of a count over all five transactions.
 fn total(record: &Value, name: &str) -> u64 {
     let each = record["transactions"].as_object().unwrap().values();
     each.map(|of_kind| of_kind[name].as_u64().unwrap()).sum()
@@ -33,13 +33,13 @@ fn every_check_holds(cluster: &Cluster) {
 fn serialization_failures_are_sent_again_as_whole_transactions_and_counted() {
     let scratch = Scratch::new("wire");
     let Some(cluster) = Cluster::start(scratch.path()) else { return skip("PostgreSQL is not installed") };
-    // The portable form of the schema: keys with the tables, no VACUUM, no transaction around them.
+    // The portable form of the schema: keys with the tables, no VACUUM, no surrounding transaction.
     let load = ["orders", "load", "--portable", "--warehouses", "1", "-j", "2", "--db", &cluster.dsn()];
     succeed(millrace().args(load));
     let keys = "SELECT count(*) FROM pg_constraint WHERE contype = 'p' AND connamespace = 'millrace_orders'::regnamespace";
     assert_eq!(cluster.sql(keys).trim(), "10", "a table of rows has no key");
 
-    // All users meet on one warehouse: the row of the warehouse alone is wanted by all payments.
+    // All users work on one warehouse, and all payments update its row.
     for mode in ["statements", "functions"] {
         let record = run(&cluster, &["--isolation-level", "serializable", "--mode", mode]);
         assert_eq!(record["isolation"], "serializable, conflicts retried");
@@ -48,7 +48,7 @@ fn serialization_failures_are_sent_again_as_whole_transactions_and_counted() {
     }
     every_check_holds(&cluster);
 
-    // A failure at COMMIT itself, where a distributed engine says it: a deferred trigger says it here.
+    // A failure at COMMIT itself, as a distributed engine reports it. Here a deferred trigger raises it.
     cluster.sql(
         "SET search_path = millrace_orders; CREATE SEQUENCE raised;
          CREATE FUNCTION raise() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -63,7 +63,7 @@ fn serialization_failures_are_sent_again_as_whole_transactions_and_counted() {
         let raised: u64 = cluster.sql("SELECT last_value FROM millrace_orders.raised").trim().parse().unwrap();
         let retries = record["transactions"]["new_order"]["retries"].as_u64().unwrap();
         let now = raised - raised_before;
-        // Those that are cut off by the end of the interval are not in the record.
+        // The record does not count transactions that the end of the interval cut off.
         assert!(now > 5 && retries + USERS >= now, "{arguments:?}: {retries} retries after {now} failures");
         assert_eq!(total(&record, "errors"), 0, "{arguments:?}");
         raised_before = raised;

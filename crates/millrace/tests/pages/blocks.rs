@@ -1,11 +1,12 @@
-//! Command blocks of a page. A fence `sh` is commands, run as they stand; a fence `text` behind one is what they print, where
-//! `…` stands for any text. A comment in the line before a block says what the page does not show:
+//! Command blocks of a page. A fence `sh` has commands, which the test runs as printed. A fence
+//! `text` after it has their output, where `…` is any text. A comment in the line before a block
+//! says what the page does not show:
 //!
 //! - `<!-- not run: REASON -->`: a reader runs it, the test does not;
-//! - `<!-- instead, COMMAND: REASON -->`: the test runs this in its place;
-//! - `<!-- without a kernel client, COMMAND: REASON -->`: the same, where the kernel has no NFS client;
+//! - `<!-- instead, COMMAND: REASON -->`: the test runs COMMAND and not the block;
+//! - `<!-- without a kernel client, COMMAND: REASON -->`: the same, if the kernel has no NFS client;
 //! - `<!-- nightly: REASON -->`: it takes long;
-//! - `<!-- exit code N -->`: its last command ends so;
+//! - `<!-- exit code N -->`: its last command ends with this code;
 //! - `<!-- not a command -->`: a `text` or bare block that no command of the page printed.
 
 use std::path::Path;
@@ -17,7 +18,7 @@ pub(crate) struct Block {
     pub(crate) line: usize,
     pub(crate) commands: String,
     pub(crate) mark: Mark,
-    /// What the page says it prints.
+    /// The output that the page shows.
     pub(crate) output: Option<String>,
 }
 
@@ -36,7 +37,7 @@ const WITHOUT_CLIENT: &str = "without a kernel client, ";
 /// Fences that show a file.
 const FILES: [&str; 4] = ["toml", "yaml", "ini", "sql"];
 
-/// The command blocks of a page; panics where a block is neither commands, nor output, nor a file.
+/// The command blocks of a page. Panics if a block is neither commands, nor output, nor a file.
 pub(crate) fn of_page(page: &Path) -> Vec<Block> {
     let text = std::fs::read_to_string(page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
     let mut blocks: Vec<Block> = Vec::new();
@@ -91,13 +92,14 @@ fn mark(before: &str, place: &str) -> Mark {
     }
 }
 
-/// Whether what was printed has the lines of the page one after the other; other lines may stand between. The line it lacks.
+/// Returns the first line of the page that is missing in the output, `None` if all are there in
+/// this order. The output may have other lines between them.
 pub(crate) fn lacks<'a>(page: &'a str, printed: &str) -> Option<&'a str> {
     let mut rest = printed.lines();
     page.lines().find(|wanted| !wanted.trim().is_empty() && !rest.any(|line| is_like(wanted, line)))
 }
 
-/// `…` is any text.
+/// Whether a line matches, where `…` is any text.
 fn is_like(wanted: &str, line: &str) -> bool {
     let mut parts = wanted.trim_end().split('…');
     let Some(mut rest) = line.trim_end().strip_prefix(parts.next().unwrap_or_default()) else { return false };

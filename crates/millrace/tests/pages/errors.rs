@@ -1,4 +1,5 @@
-//! docs/errors.md: each wrong use of its table is made, and the program has to say and to end with what the row says.
+//! docs/errors.md: the test makes each wrong use of its tables, and the program must answer and end
+//! as the row says.
 
 mod files;
 mod page;
@@ -9,7 +10,7 @@ use crate::support::{find_program, is_root, may_make_namespaces, skip, skip_unsu
 use page::Row;
 use world::{Answer, World};
 
-/// Wrong uses the page has at least.
+/// Minimum number of wrong uses on the page.
 const ROWS_MIN: usize = 60;
 
 #[test]
@@ -33,7 +34,7 @@ fn the_page_has_rows_enough_and_none_twice() {
     assert!(twice.is_none(), "{twice:?}");
 }
 
-/// Whether this host has what the row needs; says so if not.
+/// Whether this host has what the row needs. Prints a message if not.
 fn can_be_made(row: &Row) -> bool {
     let has = |word: &str| row.command.contains(word);
     if !is_root() && ["runuser", "unshare", "/squashed", "uid=", "./setuid", "block=/dev"].into_iter().any(has) {
@@ -64,7 +65,7 @@ fn can_be_made(row: &Row) -> bool {
     true
 }
 
-/// What in the answer is not as the row says.
+/// How the answer differs from the row. `None` if it does not.
 fn fault(row: &Row, world: &World, answer: &Answer) -> Option<String> {
     let said = &answer.said;
     let messages = said.lines().filter(|line| line.starts_with("millrace: cannot ") || line.starts_with("error: ")).count();

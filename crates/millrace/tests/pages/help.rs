@@ -1,11 +1,12 @@
-//! The examples of every --help page run as they stand there, but for those that `help_cases.txt` names with a reason.
+//! The test runs the examples of every --help page as printed, except those that `help_cases.txt`
+//! lists with a reason.
 
 use crate::blocks::{Block, Mark};
 use crate::support::{millrace, succeed};
 
 const CASES: &str = include_str!("help_cases.txt");
 const RESULTS: &str = include_str!("../records/first-slice.json");
-/// How long a server is let run.
+/// Time limit of a server, in seconds.
 const SERVER_SECONDS: u32 = 2;
 
 /// A line of the cases.
@@ -15,7 +16,7 @@ enum Case<'a> {
     NotRun { reason: &'a str },
 }
 
-/// Each case with its example; none where it is what an example needs.
+/// Each case with its example. The example is `None` for a command that an example needs first.
 fn cases() -> Vec<(Option<&'static str>, Case<'static>)> {
     CASES.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(case).collect()
 }
@@ -39,7 +40,7 @@ fn case(line: &str) -> (Option<&str>, Case<'_>) {
     }
 }
 
-/// The lines that begin with `millrace` of the help of a command and of those below it.
+/// The lines that begin with `millrace` in the help of a command and its subcommands.
 fn shown(path: &[String]) -> Vec<String> {
     let help = succeed(millrace().args(path).arg("--help"));
     let lines = help.lines().filter_map(|line| line.strip_prefix("  ").or_else(|| line.strip_prefix("Example: ")));
@@ -57,7 +58,7 @@ fn shown(path: &[String]) -> Vec<String> {
 fn each_example_of_a_help_page_is_a_case_and_each_case_an_example() {
     let shown = shown(&[]);
     assert!(shown.len() > 80, "{} examples", shown.len());
-    // Behind an example there may be a remark.
+    // A remark may follow an example.
     let is_of =
         |example: &str, line: &str| line.strip_prefix(example).is_some_and(|rest| rest.is_empty() || rest.starts_with("  "));
     let examples: Vec<&str> = cases().into_iter().filter_map(|(example, _)| example).collect();

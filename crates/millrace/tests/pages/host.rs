@@ -1,5 +1,7 @@
-//! A host to run a page's commands on: this one's programs and libraries, and nothing else of it. Every file that is written
-//! lies in memory, above an overlay; processes, network and host name are its own. Millrace is where `make install` puts it, PATH is Debian's, PostgreSQL is as its package leaves it: a cluster main that runs on port 5432.
+//! A host that runs a page's commands. It has the programs and libraries of this host and nothing
+//! else of it. Files that it writes are in memory, on top of an overlay. It has its own processes,
+//! network and host name. Millrace is where `make install` puts it, PATH is Debian's, and
+//! PostgreSQL is as its package leaves it: a cluster main that runs on port 5432.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,8 +12,8 @@ use super::support::{self, Scratch, find_program, is_root, may_make_namespaces, 
 const SECONDS_MAX: u32 = 300;
 const SECONDS_MAX_AT_NIGHT: u32 = 3600;
 
-/// Makes the host, from a shell in new namespaces; $1: directory of the test, $2: millrace, $3: its library, $4: PostgreSQL's
-/// version.
+/// Sets up the host, from a shell in new namespaces. $1: directory of the test, $2: millrace, $3:
+/// its library, $4: PostgreSQL's version.
 const HOST: &str = r#"
 set -eu
 mount --make-rprivate /
@@ -51,7 +53,8 @@ exec /usr/bin/env -i HOME=/root USER=root LOGNAME=root SHELL=/bin/bash TERM=dumb
   PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin bash /run/page/host "$4"
 "#;
 
-/// The rest, inside; $1: PostgreSQL's version. Podman makes no control groups, which belong to the host.
+/// The rest of the setup, inside the host; $1: PostgreSQL's version. Podman creates no control
+/// groups, which belong to this host.
 const INSIDE: &str = r#"
 set -eu
 rm -rf /var/lib/postgresql/* /etc/postgresql/* /var/log/postgresql/* /db
@@ -65,7 +68,7 @@ cd /root
 exec bash /run/page/script
 "#;
 
-/// What is known of a command that failed, with the end of the databases' logs.
+/// Records a command that failed, with the end of the database's logs.
 const ENDED: &str = r#"
 ended() {
   echo "exit code $?: $BASH_COMMAND" >/run/page/end
@@ -73,7 +76,8 @@ ended() {
 }
 "#;
 
-/// What the page leaves. A process that ends is given a moment. The cluster main and podman keep files of their own in /dev/shm.
+/// Records what the page leaves. A process that ends gets 5 s. The cluster main and podman have
+/// files of their own in /dev/shm.
 const LEFT: &str = r#"
 for moment in $(seq 50); do pgrep -f 'millrace (keeper|serve)' >/dev/null || break; sleep 0.1; done
 { pgrep -af 'millrace (keeper|serve)'; find /dev/shm /run/millrace* /var/lib/millrace /srv /var/log/millrace* -mindepth 1 ! -path '/dev/shm/PostgreSQL.*' ! -path /dev/shm/libpod_lock 2>/dev/null; } >/run/page/left || true
@@ -95,19 +99,19 @@ pub(crate) fn can_be_made() -> bool {
     may_make_namespaces()
 }
 
-/// What is known when the commands have run.
+/// What is known after the commands have run.
 pub(crate) struct Ran {
-    /// Output of each block that was run, by its line.
+    /// Output of each block that ran, with its line.
     pub(crate) outputs: Vec<(usize, String)>,
-    /// Why it ended early.
+    /// Why the commands ended early.
     pub(crate) fault: Option<String>,
-    /// Processes and files of Millrace, and files in /srv, that are there at the end.
+    /// Processes and files of Millrace, and files in /srv, that exist at the end.
     pub(crate) left: String,
 }
 
-/// Runs the blocks one after the other, in one shell of root.
+/// Runs the blocks one after the other, in one shell as root.
 ///
-/// `files` are found in /run/page.
+/// The host has `files` in /run/page.
 pub(crate) fn run(label: &str, blocks: &[Block], nightly: bool, files: &[(&str, &str)]) -> Ran {
     let scratch = Scratch::new(label);
     let page = scratch.folder("page");
@@ -149,7 +153,7 @@ pub(crate) fn run(label: &str, blocks: &[Block], nightly: bool, files: &[(&str, 
     Ran { outputs, fault, left: read("left") }
 }
 
-/// The blocks as one script: each command that fails ends it, as a reader would stop there.
+/// The blocks as one script. A command that fails ends it, because a reader would stop there.
 fn script(blocks: &[Block], nightly: bool) -> String {
     let mut script = ENDED.to_owned() + "trap ended ERR\nset -E\n";
     for block in blocks {
@@ -178,7 +182,7 @@ fn script(blocks: &[Block], nightly: bool) -> String {
     script + LEFT + "echo done >/run/page/end\n"
 }
 
-/// The newest that packages have installed, as `pg_createcluster` names it.
+/// The newest installed version, as `pg_createcluster` names it.
 fn postgres_version() -> PathBuf {
     let programs = support::postgres::server_programs().expect("PostgreSQL");
     programs.parent().and_then(Path::file_name).map(PathBuf::from).expect("a directory of its version")

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Makes an image of what this host has installed, for want of a registry: PostgreSQL, a shell, and millrace where its own image
-# has it. As the image postgres:17 does, it has a user postgres with number 999, and PostgreSQL's programs in PATH.
+# Makes an image of programs that this host has installed, because there is no registry: PostgreSQL, a shell, and
+# millrace where its own image has it. Like the image postgres:17 it has a user postgres with number 999, and
+# PostgreSQL's programs in PATH.
 #
 # usage: image.sh NAME
 set -euo pipefail

@@ -1,4 +1,4 @@
-//! What the pages, the help and the table of errors say, run as printed.
+//! The pages, the help and the table of errors: the tests run their commands as printed.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "a panic is a test's verdict")]
 
 mod blocks;

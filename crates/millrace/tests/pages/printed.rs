@@ -1,11 +1,11 @@
-//! The commands of README, the tutorials and the how-to pages do what the pages say, as they are printed there.
+//! The commands of README, the tutorials and the how-to pages do what the pages say, and run as printed.
 
 use std::path::{Path, PathBuf};
 
 use crate::blocks::Mark;
 use crate::support::{find_program, skip};
 
-/// Lines of README within which the commands that measure are.
+/// The commands of README that measure are within this number of lines.
 const FIRST_SCREEN_LINES: usize = 42;
 
 #[test]
@@ -62,7 +62,7 @@ fn the_long_commands_of_the_pages_run_as_printed() {
     }
 }
 
-/// A page that no test runs would rot: each has a test of its own above, so that they run beside each other.
+/// Without a test, a page becomes wrong. Each page has its own test above, so that they run at the same time.
 #[test]
 fn every_tutorial_and_how_to_page_is_run_and_is_in_the_index() {
     let this = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pages/printed.rs")).unwrap();

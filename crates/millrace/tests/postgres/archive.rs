@@ -1,5 +1,6 @@
-//! A log archive on a mount: what `archive_command` copied with `cp`, and PostgreSQL believes archived, is whole, whatever happens to
-//! the power of the filer it was copied to, and however many directories other programs walk over.
+//! A log archive on a mount. What `archive_command` copied with `cp` and PostgreSQL regards as
+//! archived is complete, whenever the power of the archive's filer is cut, and however many
+//! directories other programs walk through.
 //!
 //! `MILLRACE_E2E_SEEDS` power cuts (2 by default, 20 in `make nightly`); `MILLRACE_SEED` replays one.
 
@@ -13,7 +14,7 @@ use std::time::Duration;
 /// Where the archive appears; there is no such path on the host.
 const ARCHIVE: &str = "/millrace-archive";
 
-/// Directories of a tree: more than the library keeps for processes that do not know them.
+/// Number of directories in a tree. The library keeps fewer for processes that do not know them.
 const TREE: usize = 4600;
 
 #[test]
@@ -24,7 +25,8 @@ fn every_segment_that_postgresql_believes_archived_by_absolute_and_relative_path
     let (scratch, archive_scratch) = (Scratch::new("archiving"), Scratch::new("archive"));
     let filer = Filer::start(&scratch, &[]);
     let archive = Filer::start(&archive_scratch, &["--loss-layer"]);
-    // What PostgreSQL had to archive, kept on this host when the command for the archive has succeeded.
+    // The segments that PostgreSQL archived. This host gets a copy after the copy to the archive
+    // has succeeded.
     let kept = scratch.folder("kept");
     give_to_database_user(&kept);
     let relative = "test ! -f ../archive/%f && cp %p ../archive/%f";
@@ -43,7 +45,7 @@ fn every_segment_that_postgresql_believes_archived_by_absolute_and_relative_path
         let mut random = sim::Rng::new(seed);
         cluster.sql("insert into t select i, repeat('x', 100) from generate_series(1, 1000) i; select pg_switch_wal()");
         switched += 1;
-        // At any moment before, during or after the copy, which takes some tens of milliseconds.
+        // Any moment before, during or after the copy, which takes some tens of milliseconds.
         std::thread::sleep(Duration::from_millis(random.below(400)));
         let cut = archive.admin(r#"{"op":"power-cut"}"#);
         assert_eq!(cut["ok"], true, "{cut}");
@@ -61,7 +63,7 @@ fn every_segment_that_postgresql_believes_archived_by_absolute_and_relative_path
     assert!(compared(&kept, &beside_data, 0) >= switched);
 }
 
-/// `find` over a large tree of the mount in which the archiver has its working directory.
+/// Runs `find` on a large tree of the mount while the archiver has its working directory there.
 fn walk_over_a_tree(cluster: &RemoteCluster, export: &Path) {
     for number in 0..TREE {
         std::fs::create_dir_all(export.join(format!("tree/{}/{number}", number / 500))).unwrap();
@@ -70,7 +72,7 @@ fn walk_over_a_tree(cluster: &RemoteCluster, export: &Path) {
     assert!(found.lines().count() > TREE);
 }
 
-/// Compares each segment in the archive, as its filer has it now, with what PostgreSQL had: how many there are.
+/// Compares each segment in the archive, as its filer has it now, with PostgreSQL's. Returns their number.
 fn compared(kept: &Path, archive: &Path, seed: u64) -> u64 {
     let mut count = 0;
     for entry in std::fs::read_dir(kept).unwrap() {

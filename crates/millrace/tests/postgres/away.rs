@@ -1,4 +1,5 @@
-//! An export that is away for a moment under a PostgreSQL at work: a pause, no error, nothing lost, and no hand needed.
+//! An export that is unavailable for a moment while PostgreSQL works on it: a pause, no error, no
+//! loss, and no manual step.
 
 use crate::support::ganesha::Ganesha;
 use crate::support::postgres::server_programs;
@@ -8,17 +9,17 @@ use crate::support::{seeds, skip};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-/// A segment of WAL is full in each round, and archived by a program on the mount.
+/// Each round fills a segment of WAL, and a program on the mount archives it.
 const SETTINGS: &str = "-c shared_buffers=8MB -c max_wal_size=64MB -c log_min_messages=warning -c archive_mode=on";
 
-/// How an export can be away.
+/// How an export is unavailable.
 #[derive(Clone, Copy, Debug)]
 enum Outage {
-    /// MNT is refused, and every handle.
+    /// The server refuses MNT and every handle.
     Withdrawn,
-    /// Nobody listens on the port.
+    /// No server listens on the port.
     Dead,
-    /// First that error, then the one of a server that does not know the export.
+    /// First the error of a dead server, then the error of a server that does not know the export.
     DeadThenWithdrawn,
 }
 
@@ -57,14 +58,14 @@ fn goes_on_over(outages: usize, mut served: impl Withdraws) {
         let load = scope.spawn(|| {
             while !over.load(SeqCst) {
                 let next = acknowledged.load(SeqCst);
-                cluster.sql(&format!("insert into rows select * from generate_series({next}, {})", next + 99)); // a new session each
+                cluster.sql(&format!("insert into rows select * from generate_series({next}, {})", next + 99)); // a new session
                 acknowledged.fetch_add(100, SeqCst);
             }
         });
         for round in 0..outages {
             let outage = OUTAGES[round % OUTAGES.len()];
             let checkpoint = scope.spawn(|| cluster.sql("select pg_switch_wal(); CHECKPOINT"));
-            std::thread::sleep(Duration::from_millis(random.below(300))); // the seed says when it begins
+            std::thread::sleep(Duration::from_millis(random.below(300))); // the seed decides when it begins
             println!("round {round}: {outage:?}");
             let pause = Duration::from_millis(300 + random.below(1500)); // the outage itself
             match outage {

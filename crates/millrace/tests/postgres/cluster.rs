@@ -1,6 +1,7 @@
-//! An unmodified PostgreSQL whose files, log and tablespace live on a mount: the life of a cluster, and its deaths.
+//! An unmodified PostgreSQL whose files, log and tablespace are on a mount: normal operation and crashes.
 //!
-//! Ten quits per `MILLRACE_E2E_SEEDS` (2 by default: 20; `make nightly`: 200); `MILLRACE_SEED` moves their moments.
+//! Ten quits for each of `MILLRACE_E2E_SEEDS` (2 by default: 20; `make nightly`: 200);
+//! `MILLRACE_SEED` changes when they come.
 
 use crate::support::filer::Filer;
 use crate::support::postgres::{as_database_user, give_to_database_user, server_programs};
@@ -11,11 +12,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Small buffers and checkpoints often: pages are written and read back over the wire.
+/// Small buffers and frequent checkpoints, so that pages are written and read back over the network.
 const SETTINGS: &str = "-c shared_buffers=16MB -c max_wal_size=64MB -c min_wal_size=32MB -c checkpoint_timeout=30s \
                         -c autovacuum_naptime=1s -c max_parallel_workers_per_gather=2 -c log_min_messages=notice";
 
-/// Fields drop in this order: the database before the filer it stands on.
+/// Fields drop in this order: the database before the filer that it uses.
 struct World {
     cluster: RemoteCluster,
     filer: Filer,
@@ -35,7 +36,7 @@ impl World {
         Some(Self { cluster, filer, programs, _scratch: scratch })
     }
 
-    /// The same with every byte under TLS, and a certificate on either side.
+    /// The same with every byte under TLS, with a certificate of the filer and one of the client.
     fn build_under_tls(label: &str) -> Option<Self> {
         let Some(programs) = server_programs() else {
             skip("PostgreSQL server programs are not installed");
@@ -51,7 +52,7 @@ impl World {
     }
 
     fn pgbench(&self, arguments: &[&str]) -> Command {
-        // Server packages without clients (MILLRACE_TEST_PG_BIN) are driven by the installed ones.
+        // Server packages without clients (MILLRACE_TEST_PG_BIN) are tested with the installed clients.
         let own = self.programs.join("pgbench");
         let installed = || find_program("pgbench").expect("pgbench");
         let mut command = as_database_user(if own.exists() { own } else { installed() });
@@ -59,13 +60,13 @@ impl World {
         command
     }
 
-    /// Load in the background, for as long as the server lives.
+    /// Runs load in the background, as long as the server lives.
     fn load(&self, seconds: u32) -> Child {
         let seconds = seconds.to_string();
         self.pgbench(&["-n", "-c", "4", "-j", "2", "-T", &seconds]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
-    /// TPC-B's invariant: what was moved is the same in all four tables.
+    /// The invariant of TPC-B: the sums of the moved amounts are equal in all four tables.
     fn check_balance(&self) {
         let sums = self.cluster.sql(
             "select (select sum(abalance) from pgbench_accounts), (select sum(tbalance) from pgbench_tellers), \
@@ -75,21 +76,22 @@ impl World {
         assert!(sums.iter().all(|sum| *sum == sums[0]), "balances differ: {sums:?}");
     }
 
-    /// Starts the server that was ended under `load`, which has nobody to talk to any more.
+    /// Starts a server that ended under `load`. The load has lost its server and is ended first.
     fn start_again(&self, mut load: Child) {
         let _ = load.kill();
         load.wait().unwrap();
         self.cluster.start();
     }
 
-    /// No damage, no name left behind, no panic in the log; the cluster ends stopped.
+    /// Checks that pages are undamaged, no hidden name is left, and the log has no panic. The
+    /// cluster is stopped then.
     fn unharmed(&self) {
         self.check_pages();
         self.no_hidden_names();
         assert!(!self.log().contains("PANIC"), "{}", self.log());
     }
 
-    /// pg_amcheck and pg_checksums find nothing; the cluster ends stopped.
+    /// Checks that pg_amcheck and pg_checksums find nothing. The cluster is stopped then.
     fn check_pages(&self) {
         let amcheck = self.programs.join("pg_amcheck");
         if amcheck.exists() {
@@ -130,7 +132,8 @@ fn cluster_lives_on_a_mount_from_initdb_to_checksums() {
     world.check_balance();
     assert!(world.filer.calls("READ") > reads + 1000, "the database read its pages over the wire");
 
-    // COPY to and from a file of the server; temporary files; parallel query; a tablespace on the mount.
+    // COPY to and from a file of the server, temporary files, a parallel query, and a tablespace on
+    // the mount.
     let file = format!("{MOUNT}/accounts.csv");
     cluster.sql(&format!("copy pgbench_accounts to '{file}' (format csv)"));
     let count = "create table back (like pgbench_accounts); copy back from '{}' (format csv); select count(*) from back";
@@ -168,7 +171,7 @@ fn cluster_under_mutual_tls_outlives_its_filer_and_its_own_end() {
     let (before, mut load) =
         (world.filer.calls("WRITE"), world.pgbench(&["-n", "-c", "4", "-j", "2", "-t", "150"]).spawn().unwrap());
     await_until("the load to write", Duration::from_secs(20), || (world.filer.calls("WRITE") > before).then_some(()));
-    // Every process of the database does a new TLS handshake, in the middle of its calls.
+    // Every process of the database makes a new TLS handshake during its calls.
     world.filer.kill();
     world.filer.restart();
     assert!(load.wait().unwrap().success());
@@ -196,8 +199,8 @@ fn quits_under_load_leave_no_hang_no_damage_and_no_name() {
             (busy.trim() != "0").then_some(())
         });
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        std::thread::sleep(Duration::from_millis(20 + (random >> 33) % 400)); // the seed says when
-        // SIGQUIT to every process at once: each writes its farewell to the log, in whatever call it is.
+        std::thread::sleep(Duration::from_millis(20 + (random >> 33) % 400)); // the seed decides when
+        // SIGQUIT to every process at once: each writes its last message to the log, in whatever call it is.
         for pid in world.cluster.pids() {
             let _ = Command::new("kill").args(["-QUIT", &pid.to_string()]).output();
         }
@@ -218,7 +221,7 @@ fn killed_database_recovers_and_the_next_one_cleans_up() {
         await_until("some history", Duration::from_secs(20), || {
             (world.cluster.sql("select count(*) from pgbench_history").trim().len() > 2).then_some(())
         });
-        // A table dropped while open leaves names that only the dead process could have removed.
+        // A table that is dropped while open leaves names that only the killed process could have removed.
         world.cluster.sql("create table gone as select generate_series(1, 100000); select count(*) from gone; drop table gone");
         world.cluster.kill();
         world.start_again(load);

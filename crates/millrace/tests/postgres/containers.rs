@@ -1,4 +1,4 @@
-//! PostgreSQL in a container's /dev/shm of 64 MiB, the size that docker, podman and Kubernetes give.
+//! PostgreSQL in a container's /dev/shm of 64 MiB, the default of docker, podman and Kubernetes.
 
 use crate::support::filer::Filer;
 use crate::support::postgres::{database_user, give_to_database_user, server_programs};
@@ -60,7 +60,7 @@ fn in_64_mib(label: &str, seconds: u32) {
         .unwrap();
     let said = text(&output);
     assert!(output.status.success(), "{said}");
-    for part in ["number of failed transactions: 0 (0.000%)", "\nt\n", " of 16 MiB\n", "\nunharmed\n"] {
+    for part in ["number of failed transactions: 0 (0.000%)", "\nt\n", " of 16MiB\n", "\nunharmed\n"] {
         assert!(said.contains(part), "no {part:?} in: {said}");
     }
 }

@@ -1,5 +1,6 @@
-//! The database keeps what it acknowledged: the filer dies and comes back, the whole database dies, the power of the
-//! filer is cut. The order load runs through all of it and its acknowledged orders are the oracle.
+//! The database keeps what it acknowledged: the filer is killed and restarted, the whole database
+//! is killed, the power of the filer is cut. The order load runs all the time, and the test checks
+//! its acknowledged orders.
 //!
 //! `MILLRACE_E2E_SEEDS` rounds each (2 by default, 20 in `make nightly`); `MILLRACE_SEED` replays one.
 
@@ -12,7 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-/// Checkpoints often enough that files are written and committed within a round; small buffers so that backends write.
+/// Checkpoints are frequent, so that files are written and committed within a round. Buffers are
+/// small, so that backends write too.
 const SETTINGS: &str = "-c shared_buffers=8MB -c checkpoint_timeout=30s -c max_wal_size=64MB -c log_min_messages=warning";
 
 #[test]
@@ -22,7 +24,7 @@ fn filer_killed_for_ten_seconds_is_a_pause_and_no_error() {
     let World { scratch, mut filer, cluster } = world;
     for seed in seeds(|count| count) {
         let run = Run::start(&scratch, &cluster, seed, 25, false);
-        std::thread::sleep(moment(seed, 3..8)); // the seed says when it crashes; nothing is awaited
+        std::thread::sleep(moment(seed, 3..8)); // the seed decides when it crashes; nothing is awaited
         filer.kill();
         std::thread::sleep(Duration::from_secs(10)); // the outage itself
         filer.restart();
@@ -54,7 +56,8 @@ fn power_cut_of_the_filer_keeps_every_acknowledged_order_when_nothing_written_is
         std::thread::sleep(moment(seed, 3..12));
         let cut = world.filer.admin(r#"{"op":"power-cut"}"#);
         assert_eq!(cut["ok"], true, "{cut}");
-        // A failed fsync is a PANIC: the postmaster recovers by itself, or, if it was the one to fail, is started again.
+        // A failed fsync is a PANIC. The postmaster recovers by itself. If its own fsync failed, it
+        // ends and the test starts it again.
         await_until("a checkpoint after the recovery", Duration::from_secs(120), || {
             if !world.cluster.is_running() {
                 world.cluster.kill();
@@ -69,13 +72,13 @@ fn power_cut_of_the_filer_keeps_every_acknowledged_order_when_nothing_written_is
 
 #[test]
 fn power_cuts_and_restarts_with_another_verifier_are_no_error_to_the_database() {
-    // Checkpoints write many times what is kept: it is committed early, again and again.
+    // Checkpoints write many times the limit of kept data, so that the client commits early and often.
     let Some(mut world) = World::build_with("verifiers", &["--loss-layer"], "&retain=1MiB") else { return };
     for seed in seeds(|count| count) {
         let run = Run::start(&world.scratch, &world.cluster, seed, 20, false);
         let before = world.cluster.checkpointed_blocks();
         for event in 0..3 {
-            std::thread::sleep(moment(seed + event, 1..4)); // the seed says when it comes; nothing is awaited
+            std::thread::sleep(moment(seed + event, 1..4)); // the seed decides when it comes; nothing is awaited
             let checkpoint = std::thread::scope(|scope| {
                 let checkpoint = scope.spawn(|| world.cluster.try_sql("CHECKPOINT"));
                 std::thread::sleep(moment(seed + event, 0..1));
@@ -109,7 +112,7 @@ fn restarts_of_a_foreign_server_whose_verifier_changes_are_no_error_to_the_datab
     for seed in seeds(|count| count) {
         let run = Run::start(&scratch, &cluster, seed, 20, false);
         for event in 0..3 {
-            std::thread::sleep(moment(seed + event, 1..4)); // the seed says when it comes; nothing is awaited
+            std::thread::sleep(moment(seed + event, 1..4)); // the seed decides when it comes; nothing is awaited
             let checkpoint = std::thread::scope(|scope| {
                 let checkpoint = scope.spawn(|| cluster.try_sql("CHECKPOINT"));
                 std::thread::sleep(moment(seed + event, 0..1));
@@ -131,9 +134,9 @@ fn programs() -> Option<PathBuf> {
     programs
 }
 
-/// A filer, a cluster on it, one warehouse loaded.
+/// A filer and a cluster on it with one warehouse.
 struct World {
-    cluster: RemoteCluster, // dropped before the filer it stands on
+    cluster: RemoteCluster, // dropped before the filer that it uses
     filer: Filer,
     scratch: Scratch,
 }
@@ -156,7 +159,7 @@ impl World {
     }
 }
 
-/// A driver under way.
+/// A load of orders that runs in its own process.
 pub(crate) struct Run {
     pub(crate) driver: Child,
     record: PathBuf,
@@ -179,7 +182,7 @@ impl Run {
         await_until("the driver to end", Duration::from_secs(150), || self.driver.try_wait().unwrap());
     }
 
-    /// Waits for the driver, which must have met no error; its record.
+    /// Waits for the driver, which must succeed, and returns its record.
     fn finish(mut self) -> serde_json::Value {
         self.ended();
         let output = self.driver.wait_with_output().unwrap();
@@ -191,7 +194,7 @@ impl Run {
 }
 
 impl Run {
-    /// The same, and no transaction met an error.
+    /// As [`Self::finish`], and no transaction met an error.
     fn finish_without_an_error(self, seed: u64) {
         let record = self.finish();
         assert_eq!(record["connection_losses"], 0, "seed {seed}: the database lost a connection");
@@ -214,7 +217,7 @@ pub(crate) fn ack_log(scratch: &Scratch) -> PathBuf {
     Path::new(scratch.path()).join("acknowledged")
 }
 
-/// When the injected crash comes, within a span of seconds, to the millisecond.
+/// The time until the injected crash: within a span of seconds, in milliseconds, from the seed.
 fn moment(seed: u64, seconds: std::ops::Range<u64>) -> Duration {
     println!("seed {seed}");
     let span_ms = (seconds.end - seconds.start) * 1000;

@@ -1,4 +1,5 @@
-//! More sessions than a server takes connections: none of them may fail, nor wait for a connection whose owner sleeps.
+//! More sessions than a server accepts connections. No session may fail or wait for a connection
+//! whose owner sleeps.
 
 use crate::support::filer::Filer;
 use crate::support::postgres::{as_database_user, server_programs};
@@ -6,7 +7,7 @@ use crate::support::proxy::Proxy;
 use crate::support::remote::RemoteCluster;
 use crate::support::{Scratch, find_program, skip, text};
 
-/// Connections the server takes.
+/// Number of connections that the server accepts.
 const CONNECTIONS: usize = 80;
 
 fn sessions(label: &str, count: u32, seconds: u32) {
@@ -21,7 +22,7 @@ fn sessions(label: &str, count: u32, seconds: u32) {
     let own = programs.join("pgbench");
     let pgbench = if own.exists() { own } else { find_program("pgbench").expect("pgbench") };
     let run = |arguments: &[&str]| as_database_user(pgbench.clone()).args(arguments).arg(cluster.dsn()).output().unwrap();
-    // Three times the buffers at least, so that sessions read.
+    // At least three times the size of the buffers, so that sessions read.
     let made = run(&["-i", "-q", "-s", &(count / 40).to_string()]);
     assert!(made.status.success(), "{}", text(&made));
     let (clients, time) = (count.to_string(), seconds.to_string());

@@ -1,4 +1,4 @@
-//! Processes of a PostgreSQL on Direct NFS are stopped under load; all of them continue with it.
+//! Processes of a PostgreSQL on Direct NFS are stopped under load and continue. So do all others.
 
 use crate::crash::{Run, ack_log, check};
 use crate::support::filer::Filer;
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// After SIGCONT, until orders are acknowledged again.
+/// Time limit from SIGCONT until orders are acknowledged again.
 const GOES_ON_WITHIN: Duration = Duration::from_secs(3);
 
 #[test]
@@ -56,7 +56,7 @@ fn signal(name: &str, pid: u32) {
     let _ = Command::new("kill").args([name, &pid.to_string()]).output().unwrap();
 }
 
-/// Waits until orders are acknowledged that were not before; how long that took.
+/// Waits until further orders are acknowledged. Returns how long that took.
 fn goes_on(acks: &Path, what: &str, longest: Duration) -> Duration {
     let bytes = || std::fs::metadata(acks).map_or(0, |found| found.len());
     let (begun, before) = (Instant::now(), bytes());

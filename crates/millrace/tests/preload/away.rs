@@ -1,5 +1,5 @@
-//! A server no longer exports the volume, exports another one, or has another address: programs wait and continue by
-//! themselves.
+//! A server no longer exports the volume, exports another one, or has another address. Programs
+//! wait and then continue by themselves.
 
 use crate::support::filer::Filer;
 use crate::support::ganesha::{Ganesha, inside};
@@ -16,7 +16,8 @@ const SOON: Duration = Duration::from_secs(40);
 const CALLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/preload/away.py");
 const GONE: &str = "the server no longer exports";
 
-/// `millrace exec --mount /db=URL -- PROGRAM`, ended by a time limit, its standard error in a file.
+/// `millrace exec --mount /db=URL -- PROGRAM` with a time limit. Its standard error goes to the end
+/// of a file.
 fn exec(mut within: Command, url: &str, log: &Path, program: &str) -> Command {
     within.args(["-k", "5", "90"]).arg(millrace().get_program()).args(["exec", "--mount", &format!("/db={url}"), "--", program]);
     within.env("MILLRACE_PRELOAD", preload_library()).env("LC_ALL", "C").current_dir("/");
@@ -44,7 +45,7 @@ fn ganesha(label: &str) -> Option<Ganesha> {
     Ganesha::start_with(label, "Squash = No_Root_Squash;", &[])
 }
 
-/// Every kind of call waits while the export is withdrawn and succeeds when it is offered.
+/// Every kind of call waits while the export is withdrawn, and succeeds when it is offered again.
 fn every_call_waits(served: &mut impl Withdraws) {
     let (host, log) = (served.scratch().folder("host"), served.scratch().path().join("log"));
     let program =
@@ -53,7 +54,7 @@ fn every_call_waits(served: &mut impl Withdraws) {
     served.withdraw();
     std::fs::write(host.join("go"), "").unwrap();
     let calls: usize = std::fs::read_to_string(host.join("calls")).unwrap().parse().unwrap();
-    // Each process says once that it waits.
+    // Each process reports once that it waits.
     let waiting = || std::fs::read_to_string(&log).unwrap_or_default().matches(GONE).count();
     await_until("every call to wait", SOON, || (waiting() >= calls).then_some(()));
     let done = || {
@@ -88,7 +89,7 @@ fn every_kind_of_call_waits_for_an_export_of_ganesha_that_is_withdrawn_and_succe
     every_call_waits(&mut ganesha);
 }
 
-/// For each line of stdin, reads and writes by an open file and by path, and prints the results.
+/// After a line on stdin, reads and writes through an open file and by path, and prints the results.
 const ON_ANOTHER_VOLUME: &str = r#"
 import errno, os, sys
 host = sys.argv[1]
@@ -108,7 +109,8 @@ print(said(lambda: os.pwrite(new, b"w", 0)), said(lambda: os.fsync(new)), said(l
 os.execvp("python3", ["python3", "-c", "import os\ntry: os.pread(%d, 1, 0)\nexcept OSError as error: print(error.strerror)" % os.dup2(old, 100)])
 "#;
 
-/// Programs that run, and new ones, after `replace` has put another volume with a file under the path of the first; how to read that file.
+/// Runs a program before and after `replace` has put another volume at the path of the first, and a
+/// new program. `file` returns the path of the new volume's file.
 fn another_volume<R>(
     within: impl Fn() -> Command,
     url: &str,
@@ -172,7 +174,7 @@ fn a_file_that_was_removed_is_stale_at_once_while_its_export_is_there() {
     assert!(filer.calls("READ") <= 2, "it is asked for once more, in case that the export was away between");
 }
 
-/// Says what came of three calls, the last an fsync of data that is not committed.
+/// Prints the results of three calls, the last an fsync of uncommitted data.
 const ASKS: &str = r#"
 import errno, os, subprocess, sys
 file = os.open("/db/file", os.O_RDWR | os.O_CREAT)
@@ -197,7 +199,7 @@ fn asks(served: &mut impl Withdraws, options: &str) -> Child {
     program
 }
 
-/// What [`ASKS`] says on a mount with these options whose export is gone.
+/// What [`ASKS`] prints on a mount with these options whose export is withdrawn.
 fn said_while_gone(mut served: impl Withdraws, options: &str) -> String {
     let program = asks(&mut served, options);
     let said = finish(program, &served.scratch().path().join("log"));
@@ -261,7 +263,8 @@ fn uncommitted_data_survives_an_export_that_is_gone_a_server_that_dies_and_its_l
     await_until("the program", SOON, || exists(&ready));
     assert_eq!(filer.admin(r#"{"op":"power-cut"}"#)["ok"], true);
     filer.kill();
-    // In its place one that knows neither the path nor the handles, and no keeper. A program that attaches asks for MNT itself.
+    // Another server takes the port, which knows neither the path nor the handles. The keeper is
+    // ended too, so that a program that attaches asks for MNT itself.
     let mut other = Withdrawn::start("away-data-other");
     let port = filer.port;
     other.kill();
@@ -276,7 +279,7 @@ fn uncommitted_data_survives_an_export_that_is_gone_a_server_that_dies_and_its_l
     assert_eq!(std::fs::read(filer.export().join("file")).unwrap(), [b'u'; 65536]);
 }
 
-/// A private /etc/hosts, and the program.
+/// Mounts a private /etc/hosts and runs the program.
 const WITH_HOSTS: &str = r#"mount --bind "$1" /etc/hosts; shift; exec "$@""#;
 
 #[test]

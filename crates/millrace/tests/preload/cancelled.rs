@@ -1,4 +1,5 @@
-//! Threads that are cancelled: they end as without the library, in calls on files of a mount and on those of this host.
+//! Cancelled threads end in the same way as without the library, in calls on files of a mount and
+//! of this host.
 
 use crate::support::succeed;
 use crate::support::world::{World, compile};

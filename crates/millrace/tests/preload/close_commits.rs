@@ -1,4 +1,5 @@
-//! What close(2) promises on a mount: what was written and closed is on stable storage, as with a kernel's NFS client.
+//! What close(2) promises on a mount: data that was written and closed is on stable storage, as
+//! with a kernel's NFS client.
 
 use crate::support::filer::Filer;
 use crate::support::{Scratch, find_program, millrace, preload_library, skip, succeed};
@@ -26,7 +27,8 @@ impl World {
         command
     }
 
-    /// What a Python script prints; `argv[1]` is the filer's admin socket.
+    /// Runs a Python script and returns its output. `argv[1]` is the filer's admin socket. `None`,
+    /// with a message, if there is no Python.
     fn python(&self, options: &str, script: &str) -> Option<String> {
         let Some(python) = find_program("python3") else {
             skip("no python3");
@@ -46,7 +48,7 @@ impl World {
     }
 }
 
-/// Files by which tools write, each under its own name.
+/// Commands that write one file each with different tools.
 const BY_TOOLS: &str = r#"cd /db; cp "$1" cp; cat "$1" > cat; cat "$1" > f.tmp && mv f.tmp moved; gzip -dc "$1.gz" > gzip
 dd if="$1" of=dd bs=64k status=none; { while read -r line; do echo "$line"; done; } < "$1" > builtin; tee tee < "$1" > /dev/null
 head -c 100 "$1" > part; tail -c +101 "$1" >> part"#;
@@ -78,7 +80,8 @@ fn close_commits_nothing_on_a_mount_that_asks_for_that() {
     let world = World::new("close-nothing");
     let begun = Instant::now();
     write_by_tools(&world, "&close=nothing&retain=0"); // thousands of small writes fill the retained data, which is a COMMIT too
-    // What stays open for 30 s is committed by the keeper: on a host so slow that a tool takes as long there are some.
+    // The keeper commits files that stay open for 30 s. On a host where a tool takes that long,
+    // there are COMMITs.
     assert!(world.commits() == 0 || begun.elapsed() >= Duration::from_secs(30), "{} COMMITs", world.commits());
     world.cut();
     let empty = |name: &&str| std::fs::metadata(world.filer.export().join(name)).map_or(0, |found| found.len()) == 0;
@@ -167,7 +170,8 @@ print(open_and(os.fsync))
     assert_eq!(out, format!("{eio}, Bad file descriptor\nok, and at close\n{eio}\nok\n"));
 }
 
-/// What a program that closes many written files one after the other does: `files` are open and written, `close` closes one.
+/// A program that closes many written files one after the other: `files` are open and written,
+/// `close` closes one of them.
 const MANY: &str = r#"
 import json, os, socket, sys
 def ask(request):
@@ -189,7 +193,8 @@ fn new_files_of_a_program_are_committed_beside_the_one_it_closes_and_all_once() 
     let script = "print(*(close() and commits() for number in range(40))); sys.stdout.flush(); os._exit(0)";
     let Some(out) = world.python("&retain=0", &format!("{MANY}{script}")) else { return };
     let counts: Vec<usize> = out.split_whitespace().map(|count| count.parse().unwrap()).collect();
-    // Sixteen at a time are in flight: the first close, and each that finds its file not committed yet.
+    // Sixteen COMMITs are in flight at a time. The first close sends them, and so does each close
+    // whose file is not committed yet.
     assert_eq!(counts, (1..=40usize).map(|closed| (closed.div_ceil(16) * 16).min(40)).collect::<Vec<_>>());
     world.cut();
     for number in 0..40 {

@@ -1,4 +1,5 @@
-//! Programs of two containers: each has a runtime directory of its own, as with a /dev/shm of its own, or both have one.
+//! Programs of two containers. Each container has its own runtime directory, as with its own
+//! /dev/shm, or both share one.
 
 use crate::support::world::World;
 use crate::support::{await_until, find_program, is_root, keepers, may_make_namespaces, skip, skip_unsupported, succeed, text};
@@ -25,7 +26,7 @@ impl Container {
         Self { program, told, answers }
     }
 
-    /// What the expression is there.
+    /// The value of the expression in the container.
     fn ask(&mut self, expression: &str) -> String {
         writeln!(self.told.as_mut().unwrap(), "{expression}").unwrap();
         let mut answer = String::new();
@@ -53,7 +54,7 @@ fn runtime(world: &World, name: &str) -> PathBuf {
     folder
 }
 
-/// Python in a container.
+/// A command that runs Python in a container.
 fn python(world: &World, options: &str, runtime_name: &str) -> Option<Command> {
     let Some(python) = find_program("python3") else {
         skip("no python3");
@@ -98,11 +99,11 @@ fn with_noac_programs_of_two_containers_see_each_others_changes_at_once() {
     world.nothing_left_behind();
 }
 
-/// The command in its own PID namespace, after a script that is the namespace's first process. All of it ends when that process
-/// is killed.
+/// The command in its own PID namespace, after a script that is the namespace's first process. The
+/// whole namespace ends when that process is killed.
 fn apart(command: &Command, script: &str, arguments: &[&str]) -> Command {
     let mut apart = Command::new("unshare");
-    // Not `timeout`, which would be another process to be killed.
+    // The arguments of `timeout` are left out: it would be another process to kill.
     apart.args(["--pid", "--mount-proc", "--kill-child", "--fork", "sh", "-ec", script, "sh"]).args(arguments);
     apart.args(command.get_args().skip(3));
     apart.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir("/");
@@ -125,7 +126,7 @@ fn containers_with_one_runtime_directory_exclude_each_other_and_look_after_what_
     let Some(mut other) = start() else { return };
     assert_eq!(other.ask(opened), "3");
     assert_eq!((one.ask("os.getpid()"), other.ask("os.getpid()")), ("1".into(), "1".into()), "namespaces of their own");
-    // Sizes and locks.
+    // Both containers see the same sizes and exclude each other's locks.
     assert_eq!(one.ask("os.write(3, b'unstable')"), "8");
     assert_eq!(other.ask("(os.fstat(3).st_size, os.pread(3, 8, 0))"), "(8, b'unstable')");
     for (lock, unlock) in [
@@ -139,7 +140,8 @@ fn containers_with_one_runtime_directory_exclude_each_other_and_look_after_what_
         assert_eq!(other.ask(unlock), "None");
         assert_eq!(one.ask(lock), "None");
     }
-    // A name that is gone, a file that only the first has: then the first is killed, its keepers with it.
+    // A removed file that is open, and a file that only the first container has open. Then the
+    // first container is killed with its keepers.
     assert_eq!(one.ask("os.open('/db/gone', os.O_RDWR | os.O_CREAT)"), "4");
     assert_eq!(one.ask("os.unlink('/db/gone') or os.open('/db/left', os.O_RDWR | os.O_CREAT, 0o644)"), "5");
     assert_eq!(one.ask("os.write(5, b'left')"), "4");
@@ -155,14 +157,14 @@ fn containers_with_one_runtime_directory_exclude_each_other_and_look_after_what_
         assert_eq!(other.ask(lock), "None", "a lock of who was killed is gone");
     }
     assert_eq!(other.ask("open('/db/left').read()"), "'left'");
-    // The next one is served as well, and the locks of namespaces that have ended do not pile up.
+    // The next container is served as well, and locks of ended namespaces do not accumulate.
     let Some(mut next) = start() else { return };
     assert_eq!(next.ask("open('/db/f').read()"), "'unstable'");
     next.end();
     other.end();
 }
 
-/// With a /dev/shm of its own, which ends with it.
+/// The container has its own /dev/shm, which ends with it.
 #[test]
 fn a_container_that_is_killed_as_a_whole_loses_no_completed_write_older_than_50_ms() {
     if !may_make_namespaces() || !is_root() {
@@ -207,7 +209,7 @@ fn a_container_that_is_killed_as_a_whole_loses_no_completed_write_older_than_50_
     assert!(kept >= expected, "{kept} of {written} bytes, {expected} of them older than 100 ms");
 }
 
-/// The file system of the runtime directory, as large as a container's /dev/shm, is filled by others.
+/// Other files fill the file system of the runtime directory, which is as large as a container's /dev/shm.
 #[test]
 fn a_full_dev_shm_kills_no_program_and_is_named_with_what_helps() {
     if !may_make_namespaces() || !is_root() {
@@ -255,8 +257,8 @@ print(len(held))
     assert_eq!(said.matches("--shm-size").count(), 2, "{said}");
 }
 
-/// As Kubernetes' restricted profile and OpenShift run a container: with a uid without a name, no capability, a read-only root
-/// file system, and /dev/shm of 64 MiB.
+/// As Kubernetes' restricted profile and OpenShift run a container: a uid without a name, no
+/// capability, a read-only root file system, and a /dev/shm of 64 MiB.
 #[test]
 fn an_arbitrary_uid_without_capabilities_on_a_read_only_root_has_its_mount() {
     if !may_make_namespaces() || !is_root() || find_program("setpriv").is_none() {

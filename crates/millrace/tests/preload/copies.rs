@@ -1,12 +1,12 @@
-//! Copies from a disk of this host into a mount, which are sent while they are read: whole, whatever the lengths, and kept as all
-//! that is written.
+//! Copies from a disk of this host into a mount, which the library sends while it reads them. They
+//! are complete for all lengths, and retained like all written data.
 
 use crate::support::filer::Filer;
 use crate::support::{Scratch, find_program, millrace, preload_library, skip, succeed};
 use std::process::Command;
 
-/// What a Python script prints on a mount of a filer that can lose its power; `argv` is the filer's admin socket, a local folder and
-/// the folder that is served.
+/// Runs a Python script on a mount of a filer that can lose its power, and returns its output.
+/// `argv` is the filer's admin socket, a local folder and the exported folder.
 fn on_a_mount(label: &str, options: &str, script: &str) -> Option<String> {
     let Some(python) = find_program("python3") else {
         skip("no python3");

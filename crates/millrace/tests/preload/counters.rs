@@ -1,4 +1,5 @@
-//! What `nfs counters` tells of the mounts of real programs: who uses them, which calls wait and since when, what is dead.
+//! What `nfs counters` reports about the mounts of real programs: who uses them, which calls wait
+//! and since when, what is dead.
 
 use crate::support::filer::Filer;
 use crate::support::{Scratch, await_until, find_program, keepers, millrace, preload_library, skip, succeed};
@@ -9,8 +10,8 @@ use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// Makes a file and forks a child that asks the server for something each moment; says so in a file outside of the mount, with the
-/// numbers of both.
+/// Creates a file and forks a child that asks the server every moment. Writes the pids of both to a
+/// file outside the mount.
 const PARENT_AND_CHILD: &str = "
 import os, sys, time
 open('/db/here', 'w').write('x')
@@ -24,7 +25,7 @@ while True:
     time.sleep(0.02)
 ";
 
-/// Writes without a COMMIT, says so, and waits.
+/// Writes without a COMMIT, reports that in a file, and waits.
 const UNSAVED: &str = "
 import os, sys, time
 fd = os.open('/db/unsaved', os.O_CREAT | os.O_WRONLY)
@@ -34,7 +35,7 @@ os.rename(sys.argv[1] + '.new', sys.argv[1])
 time.sleep(600)
 ";
 
-/// Reads that, and says so if it is right.
+/// Reads that file, and reports whether the content is right.
 const READER: &str = "
 import os, sys, time
 data = open('/db/unsaved').read()
@@ -43,14 +44,14 @@ os.rename(sys.argv[1] + '.new', sys.argv[1])
 time.sleep(600)
 ";
 
-/// Programs of one user, with a runtime directory of their own.
+/// Programs of one user, with their own runtime directory.
 struct Host {
     scratch: Scratch,
     runtime: PathBuf,
     python: PathBuf,
 }
 
-/// A program on a mount, killed with its child when dropped.
+/// A program on a mount. Dropping it kills the program and its child.
 struct Program {
     child: Child,
     pids: Vec<u64>,
@@ -179,4 +180,36 @@ fn a_mount_that_keeps_unsaved_data_is_shown_and_not_removed_when_all_its_process
     signal(&filer, "CONT");
     let _reader = host.start("reader", &mount, READER);
     await_until("the data to be committed", SOON, || (host.mounts(&[])[0]["retained_bytes"] == 0).then_some(()));
+}
+
+#[test]
+fn a_mount_whose_data_the_server_refused_names_the_lost_file_until_an_fsync_has_returned_the_error() {
+    let Some(host) = Host::new() else { return skip("no python3") };
+    let place = Scratch::new("counters-refused");
+    let filer = Filer::start(&place, &[]);
+    let file = filer.export().join("unsaved");
+    std::fs::write(&file, "").unwrap();
+    let fault = r#"{"op":"fault-add","volume":"vol","fault":{"kind":"eio","on":["flush"],"path":"unsaved","times":1}}"#;
+    assert_eq!(filer.admin(fault)["ok"], true);
+    let mount = format!("/db={}", filer.url);
+    host.start("refused", &mount, UNSAVED).end();
+    await_until("the keeper to end", SOON, || (host.mounts(&[])[0]["state"] == "unsaved").then_some(()));
+
+    let number = std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(&file).unwrap());
+    let kept = serde_json::json!({"uncommitted_files": 0, "uncommitted_bytes": 0, "lost_files": [number], "hidden_names": 0});
+    assert_eq!(host.mounts(&[])[0]["unsaved"], kept);
+    let shown = crate::support::text(&host.counters(&[]));
+    assert!(
+        shown.contains(&format!("lost: written data of file number {number}")) && !shown.contains("not committed"),
+        "{shown}"
+    );
+    let run = |command: &[&str]| {
+        let mut exec = millrace();
+        exec.args(["exec", "--mount", &mount, "--"]).args(command).env("MILLRACE_PRELOAD", preload_library());
+        exec.env("MILLRACE_RUNTIME_DIR", &host.runtime).current_dir("/").output().unwrap().status.success()
+    };
+    assert!(run(&["true"]), "a program that does not sync the file");
+    await_until("that program's keeper to end", SOON, || (host.mounts(&[])[0]["state"] == "unsaved").then_some(()));
+    assert!(!run(&["sync", "/db/unsaved"]), "the first fsync reports the loss");
+    await_until("the mount to be dead", SOON, || host.mounts(&[]).is_empty().then_some(()));
 }

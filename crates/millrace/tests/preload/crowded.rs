@@ -1,11 +1,12 @@
-//! More processes on a mount than there are places for members: what the others write is stable when they return, and nothing is refused.
+//! More processes on a mount than it has places for members. Writes of the other processes are
+//! stable when they return, and no call is refused.
 
 use crate::support::world::World;
 use crate::support::{find_program, may_make_namespaces, skip, succeed};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// A program that says a line when it is ready, and ends after one.
+/// A program that prints a line when it is ready, and ends after it has read one.
 struct Waiting {
     child: Child,
     input: Option<ChildStdin>,
@@ -40,7 +41,7 @@ impl Drop for Waiting {
     }
 }
 
-/// A mount used by programs under [`Crowd::python`], and processes that take all places.
+/// A mount that programs under [`Crowd::python`] use, and processes that occupy all places.
 struct Crowd {
     world: World,
     runtime: tempfile::TempDir,
@@ -63,7 +64,7 @@ impl Crowd {
         command
     }
 
-    /// Takes all places that no process has.
+    /// Occupies all free places.
     fn fill(&self) -> Waiting {
         const FILL: &str = r#"
 import fcntl, glob, sys
@@ -155,7 +156,8 @@ for number in range(100): os.write(log, b"%s %d\n" % (sys.argv[1].encode(), numb
     assert_eq!(lines, expected);
 }
 
-/// A file system in memory has room for that many files and directories (nr_inodes); containers may have few.
+/// A file system in memory has a limit on its number of files and directories (nr_inodes). In
+/// containers it may be small.
 #[test]
 fn more_files_than_the_runtime_directory_has_room_for_are_read_and_made() {
     if !may_make_namespaces() {

@@ -1,15 +1,17 @@
-//! Programs that may not use sockets, or whose network namespace has no way to the server, get an error that names the cause,
-//! and do not wait.
+//! Programs that may not use sockets, or whose network namespace has no route to the server, get an
+//! error that names the cause, and do not wait.
 
 use crate::support::any_server::AnyServer;
 use crate::support::{find_program, may_make_namespaces, skip, skip_unsupported, text};
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-/// The programs take a second on a busy host; a wait for a server would be reported after five, and never end.
+/// The programs take a second on a busy host. A wait for a server would be reported after five
+/// seconds, and would never end.
 const AT_ONCE: Duration = Duration::from_secs(10);
 
-/// Opens a file, forbids itself system calls with an errno by a seccomp filter, and reads: by the descriptor, and by a path.
+/// Opens a file, forbids itself system calls with an errno by a seccomp filter, and reads by the
+/// descriptor and by a path.
 const FORBIDS: &str = r#"
 import ctypes, os, struct, sys
 errno, calls = int(sys.argv[1]), [int(call) for call in sys.argv[2:]]
@@ -36,14 +38,15 @@ fn with_a_file(server: AnyServer) -> AnyServer {
     server
 }
 
-/// The program printed the cause and did not wait.
+/// Asserts that the program printed the cause and did not wait.
 fn failed_at_once(output: &Output, begun: Instant, why: &str) {
     let said = text(output);
     assert!(begun.elapsed() < AT_ONCE, "{:?}: {said}", begun.elapsed());
     assert!(said.contains(why) && !said.contains("does not answer"), "{said}");
 }
 
-/// A program that may not make these system calls fails at once, with this cause on stderr, and prints this.
+/// Asserts that a program without these system calls fails at once with this cause on stderr, and
+/// prints `printed`.
 fn is_denied(server: &AnyServer, errno: i32, calls: &[libc::c_long], why: &str, printed: &str) {
     let Some(_) = find_program("python3") else { return skip("no python3") };
     let begun = Instant::now();
@@ -74,7 +77,7 @@ fn a_process_that_may_not_send_gets_an_error_with_the_cause() {
 #[test]
 fn a_process_that_may_not_ask_what_its_descriptors_are_gets_an_error_with_the_cause() {
     let server = with_a_file(AnyServer::filer("no-fstat"));
-    // The path fails with libc's own error.
+    // The call by path fails with libc's own error.
     is_denied(&server, libc::EPERM, &[libc::SYS_fstat, libc::SYS_newfstatat], "may not use fstat", "5\n1\n");
 }
 
@@ -93,7 +96,7 @@ fn a_process_that_may_not_use_sockets_gets_an_error_with_the_cause_with_ganesha(
 fn is_denied_the_network(server: &AnyServer) {
     let why = "is in a network namespace that does not lead to the server";
     for script in ["unshare -n cat /db/f", "unshare -n cat < /db/f", "unshare -n sh -c 'ip link set lo up; cat /db/f'"] {
-        // Somebody has the mount in the namespace that leads there.
+        // Another program has the mount in the namespace with a route.
         let begun = Instant::now();
         let output = server.exec("/bin/sh").args(["-c", &format!("cat /db/f; {script}")]).output().unwrap();
         failed_at_once(&output, begun, why);

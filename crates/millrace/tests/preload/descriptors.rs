@@ -1,11 +1,11 @@
-//! Descriptors of a mount in other hands: what the kernel keeps of them over dup, fork and exec, whom their locks keep out,
-//! and what they do in a program that the preload library cannot see.
+//! Descriptors of a mount: what the kernel keeps of them over dup, fork and exec, which programs
+//! their locks exclude, and what they do in a program that the preload library cannot see.
 
 use crate::support::world::{World, compile};
 use crate::support::{find_program, skip, succeed, text};
 use std::process::Command;
 
-/// A shell script, some of whose commands may fail.
+/// Runs a shell script, some of whose commands may fail.
 fn shell(world: &World, script: &str) -> String {
     let output = world.exec("/bin/sh").args(["-uc", script]).output().unwrap();
     assert!(output.status.success(), "{script}: {}", text(&output));
@@ -37,6 +37,32 @@ fn access_modes_flags_and_locks_are_those_of_local_disk_over_dup_fork_exec_and_c
 }
 
 #[test]
+fn record_locks_survive_one_exec_after_another_and_cost_the_program_no_descriptor() {
+    let world = World::new("lock-exec");
+    let Some(python) = find_program("python3") else { return skip("no python3") };
+    let script = r#"
+import fcntl, os, subprocess, sys
+program, path, left = sys.argv[1], sys.argv[2], int(sys.argv[3])
+if left == 3:
+    opened = os.open(path, os.O_RDWR | os.O_CREAT)
+    os.dup2(opened, 5)
+    os.close(opened)
+    fcntl.lockf(5, fcntl.LOCK_EX)
+os.fstat(5)
+other = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+is_locked = subprocess.run([sys.executable, "-c", other, path], stderr=subprocess.DEVNULL).returncode != 0
+print(left, is_locked, os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC), flush=True)
+if left:
+    os.execv(sys.executable, [sys.executable, "-c", program, program, path, str(left - 1)])
+os.close(5)
+print(subprocess.run([sys.executable, "-c", other, path]).returncode)
+"#;
+    let run = |command: &mut Command, path: &str| succeed(command.args(["-c", script, script, path, "3"]));
+    let local = run(&mut Command::new(&python), world.scratch.path().join("file").to_str().unwrap());
+    assert_eq!(run(&mut world.exec(python.to_str().unwrap()), "/db/file"), local);
+}
+
+#[test]
 fn stray_write_and_read_fail_at_once_in_the_stray_program_and_harm_nobody() {
     let world = World::new("stray");
     let Some(stray) = stray_program(&world) else { return };
@@ -49,7 +75,7 @@ fn stray_write_and_read_fail_at_once_in_the_stray_program_and_harm_nobody() {
     );
     let errors = format!("{EBADF}\n{EBADF}\n{EISDIR}\n{EBADF}\n{EBADF}\n");
     assert_eq!(shell(&world, &script), format!("{errors}before\nafter\n0\n"));
-    // Another program, of this user too, finds nothing amiss.
+    // Another program of this user finds the file undamaged.
     assert_eq!(shell(&world, "echo more >> /db/log; sync /db/log; mv /db/log /db/log.1; cat /db/log.1"), "before\nafter\nmore\n");
     assert_eq!(world.exported("log.1"), b"before\nafter\nmore\n");
 }

@@ -1,4 +1,5 @@
-//! O_DIRECT: what was written is on stable storage when the call returns, and the flag lives with the description.
+//! O_DIRECT: written data is on stable storage when the call returns, and the flag belongs to the
+//! open file description.
 
 use crate::support::filer::Filer;
 use crate::support::{Scratch, find_program, millrace, preload_library, skip, succeed};

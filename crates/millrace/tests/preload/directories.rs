@@ -1,5 +1,6 @@
-//! A directory that a program has open, or works in, is the one it opened: for this library, whatever has its path by now; for programs and
-//! a kernel that do not know the library, nothing can be made in it. A walk over a tree leaves nothing behind.
+//! A directory that a program has open or as its working directory stays the same directory for
+//! this library, whatever has its path now. Programs and kernels that do not know the library can
+//! create nothing in it. A walk through a tree leaves nothing.
 
 use crate::support::ganesha::Ganesha;
 use crate::support::world::{World, walk};
@@ -10,10 +11,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Directories that are kept for processes which do not know them; with those that are open, the most that may lie in memory.
+/// Number of directories that the library keeps for processes that do not know them. With the open
+/// ones, this is the maximum in memory.
 const KEPT_MAX: usize = 4096;
 
-/// A filer, and a runtime directory of the test's own.
+/// A filer, and a runtime directory for the test only.
 struct Place {
     world: World,
     runtime: tempfile::TempDir,
@@ -51,7 +53,7 @@ impl Place {
         self.world.filer.export()
     }
 
-    /// What lies in memory below the folder where placeholders of directories are made.
+    /// The files and directories in memory below the folder for placeholders of directories.
     fn left(&self) -> Vec<PathBuf> {
         let mounts = std::fs::read_dir(self.runtime.path()).unwrap().flatten().map(|entry| entry.path());
         mounts.map(|mount| mount.join("d")).filter(|folder| folder.is_dir()).flat_map(|folder| walk(&folder)).collect()
@@ -79,7 +81,7 @@ impl Waiting {
         line.trim_end().to_owned()
     }
 
-    /// The rest of what it says.
+    /// Lets the program continue to its end. Returns the rest of its output.
     fn go_on(mut self) -> String {
         writeln!(self.child.stdin.take().unwrap(), "go").unwrap();
         let mut rest = String::new();
@@ -89,7 +91,7 @@ impl Waiting {
     }
 }
 
-/// Opens a directory and works in it, waits, and then uses every call that takes one.
+/// Opens a directory, makes it its working directory, waits, and then uses every call that takes one.
 const ORIGINAL: &str = "
 import os, sys
 top = sys.argv[1]
@@ -104,7 +106,7 @@ os.rename('by path', 'renamed', src_dir_fd=d); os.mkdir('made', dir_fd=d); os.sy
 os.link('renamed', 'sub/second', src_dir_fd=d, dst_dir_fd=d)
 print(sorted(os.listdir('.')), sorted(os.listdir('sub')), oct(os.stat(d).st_mode), int(os.stat(d).st_mtime))
 ";
-/// What it has done then, in the directory it opened.
+/// The names that the program has then created in the directory that it opened.
 const DONE: [&str; 8] = ["by descriptor", "by link", "link", "made", "renamed", "sub", "sub/deep", "sub/second"];
 
 fn prepare(export: &Path) {
@@ -115,7 +117,7 @@ fn prepare(export: &Path) {
     std::fs::write(export.join("victim/dir/mine"), "precious").unwrap();
 }
 
-/// Another directory takes the path of the one that is open, by a rename or by a link above it.
+/// Puts another directory at the path of the open one, by a rename or by a link above it.
 fn swap(export: &Path, by_link: bool) -> PathBuf {
     let rename = |from: &str, to: &str| std::fs::rename(export.join(from), export.join(to)).unwrap();
     if by_link {
@@ -189,7 +191,8 @@ fn on_ganesha_too_a_directory_is_the_one_that_was_opened_and_nothing_is_made_bes
     drop(ganesha);
 }
 
-/// A program without the library, that tries to make something in its working directory, above it, and by a descriptor.
+/// A program without the library. It tries to create files in its working directory, above it, and
+/// by a descriptor.
 const STRANGER: &str = r#"
 #define _GNU_SOURCE
 #include <errno.h>
@@ -396,21 +399,22 @@ os.chdir('..'); print(os.getcwd(), os.listdir('.'))
     assert_eq!(said, "ENOENT ENOENT ENOENT ENOENT ['moved']\nESTALE ESTALE ESTALE\n/db ['moved']\n");
 }
 
-/// A tree of directories, made at the server.
+/// Creates a tree of directories in the export.
 fn tree(top: &Path, count: usize) {
     for number in 0..count {
         std::fs::create_dir_all(top.join(format!("{}/{}", number / 500, number % 500))).unwrap();
     }
 }
 
-/// A program that works in a directory, or got one, keeps it while others open any number of them; and nothing is left of those.
+/// Programs that work in a directory or inherited one keep it while another opens any number of
+/// them. Nothing is left of those.
 fn walked(label: &str, count: usize, limit_s: u32) {
     let mut place = Place::new(label);
     place.world.limit_s = limit_s;
     tree(&place.export().join("tree"), count);
     succeed(&mut place.shell("mkdir /db/cluster /db/archive; echo segment > /db/cluster/wal"));
-    // A shell that was started in a directory and has used nothing of the mount; one that inherits a descriptor; one that starts a
-    // child each time.
+    // A shell that was started in a directory and has not used the mount, one that inherits a
+    // descriptor, and a program that starts a child each time.
     let child = "read go; cp wal ../archive/$0; cat wal";
     let late = place.shell(&format!("cd /db/cluster; echo ready; exec sh -c '{child}' late"));
     let by_descriptor =

@@ -1,4 +1,5 @@
-//! `millrace exec` refuses with one clear message, starts nothing then, and otherwise is the program it runs.
+//! `millrace exec` refuses with one clear message and then starts nothing. Otherwise it becomes the
+//! program that it runs.
 
 use crate::support::filer::Filer;
 use crate::support::{Scratch, millrace, preload_library, skip, succeed, text};
@@ -11,7 +12,7 @@ fn exec(mount: &str) -> Command {
     command
 }
 
-/// Runs `touch` under a mount that can't be; nothing may have been started.
+/// Runs `touch` with a mount that is refused. The program must not be started.
 fn refused(mount: &str, scratch: &Scratch, parts: &[&str]) {
     let witness = scratch.path().join("started");
     let output = exec(mount).arg("/bin/touch").arg(&witness).output().unwrap();
@@ -81,7 +82,7 @@ fn exit_code_and_process_are_those_of_the_program() {
     assert_eq!(String::from_utf8(plain.wait_with_output().unwrap().stdout).unwrap(), format!("{pid}\n"));
 }
 
-/// Debian keeps the server's programs out of PATH, in a directory of each version.
+/// Debian has the server's programs in a directory per version, outside PATH.
 #[test]
 fn a_program_of_postgresql_that_path_lacks_is_found_where_packages_put_it() {
     let versions = std::fs::read_dir("/usr/lib/postgresql").map_or(0, Iterator::count);
@@ -120,7 +121,7 @@ fn two_mounts_and_an_exec_inside_an_exec_work_together() {
     assert_eq!(out, "outer\nouter\nouter\n/db\n");
     assert_eq!(std::fs::read(second.export().join("made")).unwrap(), b"inner\n");
     assert!(!first.export().join("from").exists());
-    // A link of one mount into the other.
+    // A link of one mount to the other.
     let mut both = millrace();
     both.env("MILLRACE_PRELOAD", preload_library()).args(["exec", "--mount", &format!("/db={}", first.url)]);
     both.args(["--mount", &format!("/db2={}", second.url), "--", "/bin/cat", "/db/link"]);

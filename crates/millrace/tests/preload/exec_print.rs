@@ -1,4 +1,5 @@
-//! `millrace exec --print`: what it writes is valid where it goes, and runs PostgreSQL under what it asks for.
+//! `millrace exec --print`: its output is valid at its destination, and PostgreSQL runs with the
+//! privileges that it requests.
 
 mod cluster;
 mod confined;
@@ -19,10 +20,10 @@ use crate::support::{
 use confined::{Confined, Wanted};
 use serde_json::Value;
 
-/// As a platform assigns them: in no file of this host or of an image.
+/// A uid as a platform assigns it: no file of this host or of an image has it.
 const ARBITRARY_UID: u32 = 1_000_660_000;
 
-/// A database on an export, stopped, that belongs to `uid`.
+/// A stopped database on an export that belongs to `uid`.
 struct Database {
     filer: Filer,
     scratch: Scratch,
@@ -57,7 +58,7 @@ impl Database {
         Some(Self { filer, scratch, programs, port })
     }
 
-    /// What `--print` writes for the server on the mount.
+    /// The output of `--print` for the server on the mount.
     fn printed(&self, options: &[&str]) -> String {
         let mut command = millrace();
         command.args(["exec", "--mount", &format!("/db={}&close=nothing", self.filer.url)]).args(options).arg("--");
@@ -79,7 +80,7 @@ impl Database {
         succeed(Command::new("psql").args(["-XAtqd", &dsn, "-c", "CREATE TABLE written AS SELECT 1", "-c", "CHECKPOINT"]));
     }
 
-    /// Runs the container of a file, checks it, and stops it.
+    /// Runs the container of a printed file, checks it, and stops it.
     fn runs_confined(&self, wanted: &Wanted) {
         let folder = self.scratch.folder("container");
         let server = Confined::start(&folder, &self.programs, wanted);
@@ -95,7 +96,7 @@ impl Database {
     }
 }
 
-/// Python with the schemas.
+/// Python with the schemas. `None`, with a message, without them.
 fn validators() -> Option<PathBuf> {
     let python = peers_python();
     if python.is_none() {
@@ -104,7 +105,7 @@ fn validators() -> Option<PathBuf> {
     python
 }
 
-/// The file as JSON, once its schema has taken it.
+/// The file as JSON. Its schema must accept it.
 fn validated(python: &Path, kind: &str, file: &Path) -> Value {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preload/exec_print/validate.py");
     serde_json::from_str(&succeed(Command::new(python).arg(script).arg(kind).arg(file))).unwrap()
@@ -135,7 +136,7 @@ fn a_printed_pod_is_valid_and_restricted_and_its_server_runs_so() {
         shm_bytes: spec["volumes"][0]["emptyDir"]["sizeLimit"].as_str().unwrap().parse().unwrap(),
         memory,
         command: words(&container["command"]),
-        shm_mode: "0777", // as Kubernetes mounts a volume of memory
+        shm_mode: "0777", // as Kubernetes mounts a memory volume
         variable: format!("MILLRACE_RUNTIME_DIR={}", container["env"][0]["value"].as_str().unwrap()),
     });
     assert_eq!((&container["env"][0]["name"], &spec["restartPolicy"]), (&"MILLRACE_RUNTIME_DIR".into(), &"Always".into()));
@@ -216,7 +217,7 @@ fn a_printed_unit_is_for_the_version_of_the_program_that_path_leads_to() {
     }
 }
 
-/// `systemd-analyze verify` of Debian's unit with a drop-in: what it says.
+/// The output of `systemd-analyze verify` for Debian's unit with a drop-in.
 fn verify(units: &Path, drop_in: &str) -> std::process::Output {
     let folder = units.join("postgresql@15-main.service.d");
     std::fs::create_dir_all(&folder).unwrap();
@@ -264,7 +265,7 @@ fn a_printed_drop_in_is_valid_and_its_server_tells_when_it_is_ready() {
     assert!(status.success(), "{status}");
 }
 
-/// The words of ExecStart as systemd starts them; no word needs quotes here.
+/// Starts the words of ExecStart as systemd does. No word here needs quotes.
 fn start_as(line: &str, uid: u32, gid: u32, notify: &Path) -> Child {
     let words: Vec<&str> = line.split(' ').collect();
     let mut command = Command::new(words[0]);
@@ -273,7 +274,7 @@ fn start_as(line: &str, uid: u32, gid: u32, notify: &Path) -> Child {
     command.spawn().unwrap()
 }
 
-/// Killed when dropped.
+/// Dropping it kills the process.
 struct Stopped(Child);
 
 impl Drop for Stopped {

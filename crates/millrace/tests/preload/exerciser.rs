@@ -1,9 +1,10 @@
-//! Random programs on a mount and on a local directory: every result they can see is compared, step by step, and in the end
-//! what lies on the server's disk. The steps of all processes are handed out one after the other, so results are exact.
+//! Random programs on a mount and on a local directory. The test compares every result that they
+//! see, step by step, and at the end the files on the server's disk. The steps of all processes run
+//! one after the other, so that results are exact.
 //!
-//! A failing program is made as small as it can be and printed; `MILLRACE_PROGRAM=FILE` runs the steps of a file,
-//! `MILLRACE_SEED=N` the program of one seed. Intended differences, and steps that are left out until a
-//! fault is fixed, are in `exerciser/known.rs`.
+//! The test shrinks a failing program and prints it. `MILLRACE_PROGRAM=FILE` runs the steps of a
+//! file, `MILLRACE_SEED=N` the program of one seed. `exerciser/known.rs` has the intended
+//! differences, and the steps that are left out until a fault is fixed.
 
 mod compare;
 mod generate;
@@ -22,19 +23,19 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Runs of a failing program while it is made smaller, and how long.
+/// Maximum number of runs of a failing program while it is shrunk, and the time limit.
 const TRIES_MAX: u32 = 400;
 const SHRINK_MAX: Duration = Duration::from_secs(60);
-/// Failing programs that are made smaller; the others are counted.
+/// Number of failing programs that are shrunk. The others are only counted.
 const FAILURES_MAX: usize = 12;
 
-/// Mounts that programs take turns on: as a database has it, and as a server with old limits wants it.
+/// The programs use these mounts in turn: one as for a database, one as a server with old limits needs it.
 const MOUNTS: [&str; 2] = ["", "&slots=1&writers=one&channels=1&split=8k"];
 
-/// What a run is like.
+/// The conditions of a run.
 #[derive(Clone, Copy)]
 struct How {
-    /// The filer goes down within the programs.
+    /// The filer goes down while programs run.
     faults: bool,
     /// Every second process has the export through FUSE.
     beside_fuse: bool,
@@ -114,7 +115,8 @@ fn random_programs_under_exec_and_through_fuse_on_ganesha_see_the_same_as_on_loc
     exercise(&seeds(|_| 300), How { beside_fuse: true, ..GANESHA });
 }
 
-/// Programs on a mount that keeps no written data, and a filer that loses power while some is not durable.
+/// Runs programs on a mount that retains no written data. The filer loses power while some data is
+/// not durable.
 fn lose(seeds: &[u64]) {
     let scratch = Scratch::new("exerciser-actor");
     let Some(actor) = build(&scratch) else { return skip("no C compiler") };
@@ -128,7 +130,7 @@ fn lose(seeds: &[u64]) {
     assert!(told > 0 || seeds.len() < 5, "no power cut took anything: the test shows nothing");
 }
 
-/// Programs that once differed, made small: what they showed, and their steps.
+/// Shrunk programs that once differed: what each showed, and its steps.
 const ONCE_DIFFERED: [(&str, &str); 5] = [
     (
         "each of two names of an open file is gone when it is unlinked, and nothing hidden stays",
@@ -162,7 +164,7 @@ fn programs_that_once_differed_do_not() {
     assert_eq!(world.hidden_names(), [""; 0], "left behind");
 }
 
-/// Runs the programs of these seeds; panics with what differed, made small.
+/// Runs the programs of these seeds. Panics with the differences and the shrunk programs.
 fn exercise(seeds: &[u64], how: How) {
     if how.beside_fuse && !fuse::has_fuse() {
         return;
@@ -206,7 +208,7 @@ fn exercise(seeds: &[u64], how: How) {
     assert!(failures.is_empty(), "{} programs differ:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// The smallest program that still fails at such a step, and how.
+/// Shrinks a program while it fails at the same kind of step, and returns it as text with its difference.
 fn explained(world: &mut Exerciser, seed: u64, mut program: Vec<Step>, difference: &Difference) -> String {
     let failing = |program: &[Step], at: usize| program.get(at).map(|step| step.name().to_owned());
     let name = failing(&program, difference.at);

@@ -1,11 +1,13 @@
-//! A program that cannot use the mount gets an error that names the cause, and never what this host has at the mount's path.
+//! A program that cannot use the mount gets an error that names the cause. It never reaches this
+//! host's files at the mount's path.
 
 use crate::support::world::{World, compile};
 use crate::support::{find_program, is_root, may_make_namespaces, skip, skip_unsupported, succeed, text};
 use std::path::Path;
 use std::process::Command;
 
-/// A copy below a mount's path that this host has as well, empty, with so much address space: what the program printed.
+/// Runs cp with this limit of its address space, to a mount's path that is also an empty directory
+/// of this host. Asserts that it fails and wrote nothing there. Returns the output.
 #[track_caller]
 fn copied_with(world: &World, here: &Path, kib: u64) -> String {
     let script = format!("ulimit -v {kib}; exec cp /etc/hostname {}/f", here.display());
@@ -25,7 +27,7 @@ fn a_program_without_the_address_space_for_a_mount_gets_an_error_and_never_the_h
         let said = copied_with(&world, &here, kib);
         assert!(said.contains("Cannot allocate memory") && said.contains("RLIMIT_AS"), "{kib} KiB: {said}");
     }
-    // One that runs already, as a shell with functions of its own.
+    // Bash runs already when it gets the limit, and its builtins fail.
     for limit in ["ulimit -d 1000", "ulimit -d 20000", "ulimit -v 50000"] {
         let mut command = world.exec_at(&here, "", "/bin/bash");
         let script = format!("{limit}; echo new > {0}/f; echo $?; read line < {0}/f; echo $?", here.display());
@@ -33,7 +35,7 @@ fn a_program_without_the_address_space_for_a_mount_gets_an_error_and_never_the_h
         assert!(output.stdout == b"1\n1\n" && text(&output).contains("RLIMIT_DATA"), "{limit}: {}", text(&output));
         assert!(!here.join("f").exists(), "{limit}");
     }
-    // The loader would leave the library out, say so, and start the program.
+    // With this limit the loader would print an error, leave out the library, and start the program.
     for kib in [20_000, 9_000] {
         let said = copied_with(&world, &here, kib);
         assert!(said.contains("cannot execute a program") && said.contains("RLIMIT_AS"), "{kib} KiB: {said}");
@@ -53,7 +55,7 @@ fn a_library_that_defines_libc_functions_by_system_calls_works_behind_this_one()
     let local = succeed(Command::new(&program).arg(world.scratch.folder("local")));
     let mounted = succeed(world.exec(program.to_str().unwrap()).arg("/db"));
     assert_eq!(local.replace(&world.scratch.path().join("local").display().to_string(), "/db"), mounted);
-    // An allocator as it is shipped.
+    // An allocator library from a package.
     let allocator = "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4";
     match Path::new(allocator).exists() {
         false => skip("no libtcmalloc_minimal4"),
@@ -64,7 +66,7 @@ fn a_library_that_defines_libc_functions_by_system_calls_works_behind_this_one()
     }
 }
 
-/// As bwrap, systemd's PrivateDevices and containers have a /dev/shm of their own.
+/// As with bwrap, systemd's PrivateDevices and containers, which have their own /dev/shm.
 #[test]
 fn a_program_that_does_not_see_the_runtime_directory_gets_an_error_that_names_it() {
     if !may_make_namespaces() {
@@ -76,7 +78,7 @@ fn a_program_that_does_not_see_the_runtime_directory_gets_an_error_that_names_it
     let covers = format!("mount -t tmpfs none {}", shm.display());
     let hides = format!("umount -l {}", shm.display());
     let removes = format!("mv {} {}-was", runtime.display(), runtime.display());
-    // Opened before, each of them: what the program inherits, and has as its working directory.
+    // The uses of a mount that a program inherits: its paths, descriptors and working directory.
     let uses =
         ["exec cat", "exec cat /db/d/f", "exec cp /etc/hostname /db/g", "exec stat - <&9", "exec cat f", "exec flock /db/l true"];
     let in_one_program = ["echo more > /db/g", "cd /db/d", "echo more > /db/d/f", "echo more >> /db/d/f"];
@@ -99,7 +101,7 @@ fn a_program_that_does_not_see_the_runtime_directory_gets_an_error_that_names_it
         assert!(names_it && !output.status.success(), "{how}; {script}: {said}");
         assert!(!said.contains("does not answer") && !said.contains("hello"), "{how}; {script}: {said}");
     }
-    // A program that covers the directory after it has used the mount: what it has open it keeps.
+    // This program covers the directory after it has used the mount. It keeps the files that it has open.
     for script in in_one_program {
         let output = inside(format!("read line < f; {covers}; {script}"));
         let said = text(&output);
@@ -136,13 +138,14 @@ fn a_limit_of_the_length_of_files_ends_no_program_that_reads_a_mount() {
     let world = World::new("closed-length");
     std::fs::write(world.filer.export().join("f"), "hello").unwrap();
     let limited = || world.exec("/bin/sh").args(["-c", "ulimit -f 0; exec cat /db/f"]).output().unwrap();
-    // Nobody has used the mount: it has no memory for files yet.
+    // No program has used the mount, so it has no shared memory for files yet.
     let said = text(&limited());
     assert!(said.contains("File too large") && said.contains("RLIMIT_FSIZE"), "{said}");
     assert_eq!(world.shell("cat /db/f"), "hello");
     let output = limited();
     assert!(output.status.success() && output.stdout == b"hello", "{}", text(&output));
-    // Nobody has written: the program cannot make the memory for it, and others can.
+    // No program has written, so the mount has no shared memory for written data yet. This program
+    // cannot create it, others can.
     let said = text(&world.exec("/bin/bash").args(["-c", "ulimit -f 20000; echo more >> /db/f"]).output().unwrap());
     assert!(said.contains("File too large") && said.contains("RLIMIT_FSIZE") && !said.contains("is not kept"), "{said}");
     let output = world.exec("/bin/sh").args(["-c", "echo more >> /db/f; ulimit -f 10; echo more >> /db/f"]).output().unwrap();

@@ -1,5 +1,5 @@
-//! Files of a mount under unmodified programs: C, the shell, coreutils, Python. Local disk is the oracle: the same
-//! program must find the same facts there.
+//! Files of a mount under unmodified programs: C, the shell, coreutils, Python. The same program
+//! must have the same results on local disk.
 
 use crate::support::world::{World, compile, name_of, walk};
 use crate::support::{find_program, millrace, preload_library, skip, succeed, text};
@@ -10,7 +10,8 @@ use std::process::Command;
 #[test]
 fn c_program_finds_the_same_facts_on_a_mount_as_on_local_disk() {
     let world = World::new("semantics");
-    // The second time as a client of an old generation: its signal handlers do I/O inside calls, processes are killed.
+    // The second round uses a mount like that of an old client. The program's signal handlers do
+    // I/O inside calls, and it kills processes.
     let old = "&slots=1&writers=one&channels=1&split=8k";
     for (options, limits) in [(&["-O0"][..], ""), (&["-O2", "-D_FORTIFY_SOURCE=2"], old)] {
         let Some(program) = compile(&world.scratch, "semantics", options) else { return };
@@ -26,7 +27,7 @@ fn c_program_finds_the_same_facts_on_a_mount_as_on_local_disk() {
         here.sort();
         let names = |paths: &[PathBuf]| paths.iter().map(|path| name_of(path)).collect::<Vec<_>>();
         assert_eq!(names(&there), names(&here), "the same files must be left");
-        // How often the alarm rang, and in which order four writers came, is chance.
+        // The number of alarms and the order of four writers are random.
         for (there, here) in there.iter().zip(&here).filter(|(_, here)| !["noise", "a"].contains(&name_of(here).as_str())) {
             assert!(std::fs::read(there).unwrap() == std::fs::read(here).unwrap(), "{} differs", here.display());
         }
@@ -71,7 +72,8 @@ fn shell_redirection_shares_offsets_between_processes() {
                       exec 7<out; read first <&7; cat <&7 >> copy; echo \"first $first\"; pwd; cd /; pwd; wc -l < /db/copy; \
                       exec >> /db/log 2>&1; echo builtin; /bin/echo external; ls /nowhere || echo failed";
         let out = succeed(world.exec(shell).args(["-c", script]));
-        // A reader may read ahead of the line (dash reads byte by byte, bash seeks back): what follows is whole either way.
+        // A shell may read more than a line (dash reads byte by byte, bash seeks back). In either
+        // case the next reader gets the rest.
         assert_eq!(out, "first one\n/db\n/\n4\n", "{shell}");
         assert_eq!(String::from_utf8(world.exported("out")).unwrap(), "one\ntwo\nthree\nfour\nfive\n", "{shell}");
         assert_eq!(String::from_utf8(world.exported("copy")).unwrap(), "two\nthree\nfour\nfive\n", "{shell}");
@@ -200,8 +202,9 @@ print(one("select count(*) from t where b = 'y'"), one("pragma integrity_check")
 fn after_a_power_cut_no_writer_is_told_the_end_of_a_file_before_the_loss() {
     let Some(python) = find_program("python3") else { return skip("no python3") };
     let world = World::served("shorter", &["--loss-layer"]);
-    // The first descriptor is told by its fsync and makes the size smaller for all; the second learns of it by EIO
-    // wherever it asks for the end, until its own fsync has told it. Who may only read is no danger.
+    // The fsync of the first descriptor reports the loss and reduces the size for all. Every query
+    // of the end through the second descriptor returns EIO until its own fsync has reported the
+    // loss. A descriptor that can only read gets the smaller size.
     let script = r#"
 import os, socket, sys
 f = os.open("/db/f", os.O_RDWR | os.O_CREAT); g = os.open("/db/f", os.O_RDWR); reader = os.open("/db/f", os.O_RDONLY)
@@ -229,7 +232,7 @@ print(ask(lambda: os.fsync(g)), *sizes(g), os.pread(g, 1, 0), sep=", ")
 fn two_execs_see_one_state() {
     let world = World::new("two-execs");
     world.shell("mkdir /db/d; echo first > /db/d/f");
-    // The second process holds the file open while the first one removes it.
+    // The second process has the file open while the first process removes it.
     let out = world.shell("exec 8</db/d/f; rm /db/d/f; ls -A /db/d; cat <&8");
     assert_eq!(out, "first\n");
     assert_eq!(world.shell("cd /db/d; echo more > g; wc -c < /db/d/g; stat -c %s g"), "5\n5\n");
@@ -308,7 +311,7 @@ fn flags_of_a_file_are_refused_as_on_nfs_and_none_stays_on_what_stands_for_it() 
         return skip("no chattr");
     }
     let world = World::new("flags");
-    // Append-only as root, no-dump as anybody else: on a local disk each would be set.
+    // The flags append-only and no-dump. On a local disk root could set both, other users the second.
     let out = world.shell(
         "cd /db; echo data > file; mkdir folder; for name in file folder; do for flag in +d +a; do \
          chattr $flag $name 2>&1 && echo set; done; lsattr -d $name 2>&1 && echo told; done; rm file; rmdir folder; ls -A",

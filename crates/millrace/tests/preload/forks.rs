@@ -1,4 +1,5 @@
-//! Forks of every kind under the preload: what `pthread_atfork` does not see, a kernel mount does not mind.
+//! Forks of every kind under the preload library, including those that `pthread_atfork` does not
+//! see. A kernel mount supports all of them.
 
 use crate::support::filer::Filer;
 use crate::support::{Scratch, find_program, millrace, preload_library, skip, succeed, text};
@@ -7,15 +8,15 @@ use std::process::Command;
 
 /// Children with a copy of their parent's memory.
 const COPIES: [&str; 6] = ["fork", "_Fork", "clone", "clone_files", "SYS_clone", "SYS_clone3"];
-/// The same by numbers and instructions that only x86-64 has.
+/// The same by system call numbers and instructions of x86-64 only.
 const COPIES_X86: [&str; 4] = ["SYS_fork", "bare_fork", "bare_clone3", "bare_clone_files"];
 
 /// Children that share the memory, on a stack of their own.
 const SHARERS: [&str; 2] = ["clone_vm_vfork", "clone_vm_files"];
-/// Children that would run on their parent's stack: made with a copy of the memory.
+/// Children that would run on their parent's stack: the library gives them a copy of the memory.
 const ON_ONE_STACK: [&str; 2] = ["SYS_clone_vfork", "SYS_clone3_vfork"];
 
-/// The program; none without a compiler.
+/// Compiles the program. `None`, with a message, without a compiler.
 fn compiled(scratch: &Scratch) -> Option<PathBuf> {
     let Some(compiler) = find_program("cc") else {
         skip("no C compiler");
@@ -27,13 +28,13 @@ fn compiled(scratch: &Scratch) -> Option<PathBuf> {
     Some(program)
 }
 
-/// Runs the program on a mount with each kind of fork; what it finds wrong fails the test.
+/// Runs the program on a mount with each kind of fork. It must find no fault.
 fn every_block_is_right(label: &str, options: &str, kinds: &[&str], rounds: &str) {
     let scratch = Scratch::new(label);
     let Some(program) = compiled(&scratch) else { return };
     let filer = Filer::start(&scratch, &[]);
     for kind in kinds {
-        // A program that waits for ever must fail the test, not stop the run.
+        // If a program waits for ever, the test fails and does not hang.
         let mut command = Command::new("timeout");
         command.args(["-k", "5", "90"]).arg(millrace().get_program());
         command.env("MILLRACE_PRELOAD", preload_library()).current_dir("/");

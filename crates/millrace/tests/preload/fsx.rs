@@ -1,16 +1,17 @@
-//! fsx, the file system exerciser: random reads, writes, mappings, truncations and copies of a file, each checked against what it has written.
+//! fsx, the file system exerciser: random reads, writes, mappings, truncations and copies of a
+//! file. fsx checks each against what it has written.
 
 use crate::support::any_server::AnyServer;
 use crate::support::{Scratch, fuse, millrace, peers_fsx, preload_library, seeds, skip, text};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Every operation but those that NFSv3 does not have (`posix_fallocate` and punching holes).
+/// Every operation except those that NFSv3 does not have (`posix_fallocate` and punching holes).
 const CONFIG: &str = "[weights]\nclose_open = 2\ninvalidate = 2\nmapread = 10\nmapwrite = 10\nread = 20\nwrite = 20\ntruncate = 8\nfsync = 2\n\
                       fdatasync = 2\nsendfile = 5\nposix_fadvise = 3\ncopy_file_range = 5\n";
 const OPERATIONS: &str = "20000";
 
-/// fsx on a file, started by this command.
+/// Starts fsx on a file with this command.
 fn start(mut by: Command, fsx: &Path, scratch: &Scratch, seed: u64, file: &str) -> Child {
     let config = scratch.path().join("fsx.toml");
     std::fs::write(&config, CONFIG).unwrap();
@@ -30,7 +31,7 @@ fn under_exec(server: &AnyServer) -> Command {
     command
 }
 
-/// fsx under `exec` and fsx through FUSE on two files of one mount at once.
+/// Runs fsx under `exec` and fsx through FUSE on two files of one mount at the same time.
 fn side_by_side(server: &AnyServer, fsx: &Path, seed: u64) {
     let scratch = Scratch::new("fsx-files");
     let directory = scratch.folder("fuse");

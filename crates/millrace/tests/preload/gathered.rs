@@ -1,4 +1,5 @@
-//! Small writes one behind the other are few WRITEs, and lie where every process of the host sees them, the writer killed or not.
+//! Small sequential writes become few WRITEs. Every process of the host sees their data, even if
+//! the writer is killed.
 
 use crate::support::world::World;
 use crate::support::{await_until, find_program, seed_count, skip, succeed};
@@ -37,7 +38,7 @@ impl Writers {
         succeed(&mut self.python(script))
     }
 
-    /// A program with the file open that does what it is told.
+    /// A program that has the file open and executes lines.
     fn program(&self) -> Program {
         let mut child = self.python(LISTENER).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (orders, answers) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
@@ -53,7 +54,8 @@ impl Writers {
     }
 }
 
-/// The keeper is there, and the file open; `fill` writes small pieces one behind the other.
+/// `opened` opens a file of the mount, `fill` writes small pieces one after the other, `elsewhere`
+/// runs code in another process.
 const TOOLS: &str = r#"
 import errno, fcntl, os, signal, subprocess, sys, time
 def opened(name, flags=os.O_RDWR | os.O_CREAT): return os.open("/db/" + name, flags, 0o644)
@@ -152,7 +154,7 @@ fn every_write_that_returned_is_there_when_its_writer_was_killed() {
     for round in 0..seed_count().max(3) {
         let mut writer = writers.program();
         writer.say(&format!("globals().update(fd=opened('f{round}'))"));
-        // Counts on standard output what returned; killed in the midst of adding, or of sending.
+        // Prints the number of writes that returned. It is killed while it adds data or sends it.
         let size = if round % 2 == 0 { 1000 } else { 20_000 };
         writeln!(writer.orders, "[fill(fd, 1, {size}, n) or print(n + 1, flush=True) for n in range(100000)] and 0").unwrap();
         let mut returned = 0;
@@ -189,7 +191,7 @@ fn what_a_killed_writer_wrote_is_at_the_server_soon_though_nobody_looks() {
     await_until("the bytes", SOON, || (writers.at_the_server("a").len() == size).then_some(()));
 }
 
-/// Kills the program below `timeout` and `millrace exec`, which wait for it.
+/// Kills `timeout` and its children: `millrace exec` and the program.
 fn end_hard(child: &mut Child) {
     let group = children_of(child.id());
     for pid in group.iter().rev().chain([&child.id()]) {
@@ -257,7 +259,8 @@ print(os.pread(b, 8, 20000), os.fstat(b).st_nlink)
     assert_eq!(rest[2], "b'00000020' 0");
 }
 
-/// A writer that has gathered something, seen by the server having fewer bytes than were written; its bytes so far.
+/// Lets a writer write until its process holds data back: the server has fewer bytes than were written.
+/// Returns the number of written bytes.
 fn gathering(writers: &Writers, writer: &mut Program) -> usize {
     writer.say("globals().update(fd=opened('a'))");
     await_until("something gathered", SOON, || {
@@ -275,7 +278,7 @@ fn a_full_server_is_told_by_fsync_by_close_and_by_the_next_write() {
         gathering(&writers, &mut writer);
         let full = r#"{"op":"fault-add","fault":{"kind":"enospc","on":["write"],"path":"a"}}"#;
         assert_eq!(writers.world.filer.admin(full)["ok"], true);
-        // The keeper may have sent what was there before: these are not at the server in any case.
+        // The keeper may have sent the earlier data. The server does not have this data in any case.
         assert_eq!(writer.say("fill(fd, 3)"), "None", "gathered");
         assert_eq!(writer.say(order), libc::ENOSPC.to_string(), "{name}");
         assert_eq!(writers.world.filer.admin(r#"{"op":"fault-clear"}"#)["ok"], true);
@@ -295,7 +298,7 @@ fn what_was_gathered_outlives_a_server_that_loses_power_is_killed_or_away() {
     let mut written = gathering(&writers, &mut writer);
     let cut = |writers: &Writers| assert_eq!(writers.world.filer.admin(r#"{"op":"power-cut"}"#)["ok"], true);
     for round in 0..4 {
-        // With something sent and not committed, and something not sent.
+        // The writer has sent some data without a COMMIT, and has not sent the rest.
         assert_eq!(writer.say("os.pread(fd, 1, 0) != b''"), "True");
         assert_eq!(writer.say("fill(fd, 30)"), "None");
         written += 30_000;

@@ -1,4 +1,5 @@
-//! `millrace nfs give-up`: the end of a mount whose server is gone for good, or that no program needs any more.
+//! `millrace nfs give-up`: the end of a mount whose server does not return, or that no program
+//! needs any more.
 
 use crate::support::filer::Filer;
 use crate::support::{Scratch, await_until, find_program, keepers, millrace, preload_library, skip, text};
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(40);
 const BYTES: u64 = 10_000;
-/// Writes, reports that, keeps the file open, and ends when its standard input does.
+/// Writes, reports that, keeps the file open, and ends when its standard input ends.
 const WRITES: &str = "import os, sys; f = os.open('/db/f', os.O_RDWR | os.O_CREAT); os.write(f, b'x' * 10000); print(flush=True); sys.stdin.read()";
 
 struct World {
@@ -52,7 +53,7 @@ impl World {
         command.env("MILLRACE_RUNTIME_DIR", self.runtime.path()).output().unwrap()
     }
 
-    /// What `--json` prints of a mount that was given up.
+    /// The output of `--json` for a mount that was given up.
     fn given_up(&self, arguments: &[&str]) -> Value {
         let output = self.give_up(&[arguments, &["--json"]].concat());
         assert!(output.status.success(), "{}", text(&output));

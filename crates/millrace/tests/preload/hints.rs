@@ -1,4 +1,5 @@
-//! What a program says of its reads and writes to come: answered as by the kernel, and followed where it helps.
+//! Hints of a program about its next reads and writes: the library answers as the kernel does, and
+//! follows those that help.
 
 use crate::support::tls::Pki;
 use crate::support::world::{LIMIT_S, World, compile};
@@ -6,7 +7,8 @@ use crate::support::{Scratch, find_program, skip, succeed};
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
-/// `call` of libc's functions with errno, `admin` of the filer, and a file each on the mount and on a local file system.
+/// `call` for libc's functions with errno, `admin` for the filer, `calls` for its counters, and
+/// `until` to wait for a fact.
 const SCRIPT: &str = r#"
 import ctypes, errno, json, os, socket, sys, threading, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -24,7 +26,8 @@ def until(fact):
     while not fact(): assert time.monotonic() < end, "waited for 30 s"
 "#;
 
-/// What a script prints that is run on a mount; `argv[1]` is the admin socket, `argv[2]` a local folder.
+/// Runs a script on a mount and returns its output. `argv[1]` is the admin socket, `argv[2]` a
+/// local folder. `None`, with a message, without Python.
 fn python(world: &World, options: &str, script: &str) -> Option<String> {
     let Some(python) = find_program("python3") else {
         skip("no python3");
@@ -71,7 +74,7 @@ os.fsync(fd); print(calls("COMMIT"))"#;
     assert_eq!(out, "0\n1\n0 2\n2\n");
 }
 
-/// A file of 8 MiB whose blocks of 8 KiB begin with their number, a reader of them, and how many READs something took.
+/// A file of 8 MiB whose blocks of 8 KiB begin with their number, a reader of blocks, and a counter of READs.
 const FILE: &str = r#"
 import random, struct
 PIECE, PIECES = 8192, 1024
@@ -126,7 +129,8 @@ print(reads(lambda: (hint(fd, PIECES - 1, 100), check(fd, PIECES - 1), hint(fd, 
 #[test]
 fn hints_and_sequential_reads_never_bring_what_is_older_than_a_write_of_this_host() {
     let world = World::new("hints-races");
-    // Each block contains the version that its writer reports afterwards; a reader knows the reported version before it reads.
+    // Each block has the version that its writer reports after the write. A reader gets the
+    // reported version before it reads.
     let script = r#"
 import mmap
 said = open(sys.argv[2] + "/said", "w+b"); said.truncate(8 * PIECES)

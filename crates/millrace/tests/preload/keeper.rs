@@ -1,4 +1,5 @@
-//! What the keeper does for programs that have ended, or do not end: COMMIT, removal, and that there is one as long as it is needed.
+//! What the keeper does for programs that have ended or run on (COMMIT, removal), and that there is
+//! a keeper as long as one is needed.
 
 use crate::support::filer::Filer;
 use crate::support::postgres::server_programs;
@@ -10,9 +11,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Longest wait for what a keeper does within seconds, on a busy host.
+/// Time limit, on a busy host, of what a keeper does within seconds.
 const SOON: Duration = Duration::from_secs(30);
-/// Bytes the programs write.
+/// Number of bytes that the programs write.
 const BYTES: usize = 100_000;
 
 /// A filer that can lose its power, and programs on it.
@@ -44,7 +45,7 @@ impl World {
         command
     }
 
-    /// A program that opened a file and now does what each line says, until there are no more.
+    /// A program that has opened a file and executes lines until its stdin ends.
     fn user(&self, options: &str) -> User {
         let script = format!("import os, sys\nf = os.open('/db/f', os.O_RDWR | os.O_CREAT)\n{}", User::SCRIPT);
         self.user_by(self.python(options, &script))
@@ -57,7 +58,7 @@ impl World {
     }
 
     fn await_commit(&self) {
-        // One that the server refused is none.
+        // A COMMIT that the server refused does not count.
         await_until("a COMMIT", SOON, || {
             let commits = &self.filer.admin(r#"{"op":"stats"}"#)["procedures"]["COMMIT"];
             (commits["calls"].as_u64() > commits["errors"].as_u64()).then_some(())
@@ -78,7 +79,7 @@ impl World {
     }
 }
 
-/// A running program; killed when dropped.
+/// A running program. Dropping it kills the program.
 struct User {
     child: Child,
     answers: BufReader<std::process::ChildStdout>,
@@ -111,7 +112,7 @@ impl Drop for User {
     }
 }
 
-/// What a package runs before it is removed.
+/// The script that a package runs before its removal.
 #[test]
 #[ignore = "nightly: twenty seconds of waiting for keepers"]
 fn shared_memory_that_programs_use_stays_and_they_are_named_until_they_end() {
@@ -133,7 +134,8 @@ fn shared_memory_that_programs_use_stays_and_they_are_named_until_they_end() {
     });
 }
 
-/// A writer with much data asks the keeper for COMMITs; with the keeper stopped, or killed in between, it sends them itself.
+/// A writer with much data asks the keeper for COMMITs. While the keeper is stopped or killed, the
+/// writer sends them itself.
 #[test]
 fn a_writer_of_more_than_is_kept_goes_on_whatever_becomes_of_the_keeper_and_loses_nothing() {
     let Some(world) = World::new("keeper-space") else { return };
@@ -220,7 +222,7 @@ fn what_was_written_is_committed_by_age_while_its_file_stays_open() {
         user.order("os.write(f, b'x')");
         await_until("a COMMIT", SOON, || (world.filer.calls("COMMIT") > commits).then_some(()));
         user.kill();
-        keepers::end(world.filer.port); // the next is told the age again
+        keepers::end(world.filer.port); // the next keeper gets the new age
     }
 }
 
@@ -232,7 +234,7 @@ fn keepers_that_are_killed_in_turn_are_replaced_and_the_last_one_does_the_work()
     user.await_line();
     for round in 0..20 {
         let both = world.await_keepers(2);
-        keepers::kill(both[round % 2]); // now the keeper, now the one that waits
+        keepers::kill(both[round % 2]); // alternately the keeper and the one that waits
         await_until("its end", SOON, || (!keepers::of(world.filer.port).contains(&both[round % 2])).then_some(()));
     }
     user.order(&format!("os.write(f, b'x' * {BYTES})"));
@@ -254,8 +256,8 @@ fn keepers_end_when_nobody_uses_the_mount_and_when_its_directory_is_removed() {
     let mut user = world.user("");
     user.await_line();
     world.await_keepers(2);
-    user.order(&format!("os.write(f, b'x' * {BYTES})")); // something would be left to do
-    // A keeper that just begins to wait may make its lock file meanwhile.
+    user.order(&format!("os.write(f, b'x' * {BYTES})")); // so that the keeper would have work
+    // A keeper that begins to wait may create its lock file at the same time.
     let is_gone = || std::fs::remove_dir_all(&world.runtime).map_or_else(|error| error.kind() == ErrorKind::NotFound, |()| true);
     await_until("the directory to be removed", SOON, || is_gone().then_some(()));
     world.await_keepers(0);
@@ -266,7 +268,7 @@ fn a_keeper_has_a_session_of_its_own_and_no_descriptor_but_the_null_device_and_i
     let Some(world) = World::new("keeper-alone") else { return };
     let mut user = world.user("");
     user.await_line();
-    // One that a keeper has just forked is the keeper's image still, and in its session.
+    // A keeper that was just forked still has the image of its parent, and is in its session.
     let leads = |pid: &u32| keepers::stat(*pid).is_some_and(|stat| stat[3] == pid.to_string());
     let both = await_until("two keepers, each of a session of its own", SOON, || {
         Some(keepers::of(world.filer.port)).filter(|found| found.len() == 2 && found.iter().all(leads))

@@ -5,7 +5,7 @@ aio = ctypes.CDLL("libaio.so.1", use_errno=True)
 here, elsewhere, what = sys.argv[1:4]
 PREAD, PWRITE, FSYNC, FDSYNC, POLL, NOOP, PREADV, PWRITEV = 0, 1, 2, 3, 5, 6, 7, 8
 O_DIRECT = os.O_DIRECT
-memory = mmap.mmap(-1, 1 << 22)  # aligned for O_DIRECT, of local files too
+memory = mmap.mmap(-1, 1 << 22)  # aligned for O_DIRECT, which local files need
 base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
@@ -74,7 +74,7 @@ def basics(directory):
     print(submit(context, iocb(PWRITE, only)), submit(context, iocb(PREAD, os.open(directory, os.O_RDONLY))))
     print(events(context, 1, 8, 0.01), events(context, 0, 8), events(context, 0, 0), events(context, 2, 1), events(context, -1, 1))
     print(setup(0), setup(8, 1), submit(ctypes.c_void_p(base + (1 << 21)), iocb(PREAD, fd)))
-    for _ in range(3):  # a descriptor that is closed before the request is done, and opened as another
+    for _ in range(3):  # a descriptor that is closed before its request is done, and whose number is opened again
         other = opened(directory + "/other", O_DIRECT)
         fill(b"o")
         submit(context, iocb(PWRITE, other, data=9))

@@ -1,4 +1,5 @@
-//! Kernel AIO on files of a mount: the same answers as on a local file, requests in flight together, and fio's own verification.
+//! Kernel AIO on files of a mount: the same results as on a local file, several requests in flight,
+//! and fio's own verification.
 
 use crate::support::filer::Filer;
 use crate::support::{Scratch, find_program, millrace, preload_library, skip, succeed, text, world};
@@ -33,13 +34,13 @@ impl World {
         command
     }
 
-    /// What a part of the script prints on the mount.
+    /// The output of a part of the script on the mount.
     fn on_the_mount(&self, part: &str) -> String {
         let elsewhere = self.elsewhere();
         succeed(self.exec("").arg(&self.python).args([SCRIPT, "/db"]).arg(elsewhere).arg(part))
     }
 
-    /// What it prints on a local file system that takes O_DIRECT.
+    /// The output of the same part on a local file system that supports O_DIRECT.
     fn on_local_disk(&self, part: &str) -> String {
         let elsewhere = self.elsewhere();
         succeed(Command::new(&self.python).args([SCRIPT.as_ref(), elsewhere.as_os_str(), elsewhere.as_os_str()]).arg(part))
@@ -186,7 +187,8 @@ fn what_is_in_flight_is_written_before_the_program_becomes_another_by_any_functi
     let world = crate::support::world::World::served("kernel-aio-exec", &["--fault", "slow,on=WRITE,delay_ms=20"]);
     let Some(program) = crate::support::world::compile(&world.scratch, "exec", &["-O1"]) else { return };
     for function in FUNCTIONS {
-        // One call at a time: what was not waited for would never be sent.
+        // Only one call is in flight at a time, so that requests for which the program does not
+        // wait would never be sent.
         let mut command = world.exec_with("&slots=1", program.to_str().unwrap());
         succeed(command.args(["inflight", function]).arg(format!("/db/{function}")));
         let written = world.exported(function);

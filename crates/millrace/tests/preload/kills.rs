@@ -1,5 +1,6 @@
-//! Processes that are killed at any moment while others work: nothing that was said to be done is gone, nobody is kept waiting,
-//! and nobody sees an error. Keepers are killed too, and the filer loses power now and then.
+//! Processes are killed at any moment while others work. Every reported step lasts, and no other
+//! process waits for long or gets an error. The test also kills keepers, and sometimes cuts the
+//! filer's power.
 
 use crate::support::filer::Filer;
 use crate::support::{
@@ -18,15 +19,15 @@ use std::time::{Duration, Instant};
 const WORKERS: u64 = 4;
 const RECORD_BYTES: usize = 64;
 const BLOCK_BYTES: usize = 4096;
-/// Longest time without a finished step. Who waits for a killed process waits 3 s.
+/// Time limit without a finished step. A process that waits for a killed one waits 3 s.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// What one worker said, whichever process it is now.
+/// The reports of one worker, over all its processes.
 #[derive(Default)]
 struct Said {
     /// Version of each block of its file.
     blocks: BTreeMap<u32, u32>,
-    /// Records of the log: which process, which number.
+    /// Records of the log: process and number.
     records: BTreeSet<(u64, u64)>,
     counts: u64,
     replaced: Option<(u64, u64)>,
@@ -43,7 +44,7 @@ impl Said {
         match (step, numbers.as_slice()) {
             ("found", [block, version]) => {
                 let known = self.blocks.insert(*block as u32, *version as u32).unwrap_or(0);
-                // The write that the last process was killed in may have been done.
+                // The last process may have executed the write in which it was killed.
                 if *version as u32 != known && *version as u32 != known + 1 {
                     self.wrong.push(format!("block {block} holds version {version}, and {known} was written"));
                 }
@@ -58,7 +59,7 @@ impl Said {
     }
 }
 
-/// A worker's process, and whoever listens to it. Ended when dropped, with its children.
+/// A worker's process, and the thread that reads its reports. Dropping it kills the process and its children.
 struct Worker {
     child: Child,
     ear: Option<JoinHandle<()>>,
@@ -69,7 +70,7 @@ struct World {
     filer: Filer,
     python: PathBuf,
     said: Vec<Arc<Mutex<Said>>>,
-    /// Process group of each worker now.
+    /// Current process group of each worker.
     groups: Vec<u32>,
     started: u64,
     scratch: Scratch,
@@ -93,7 +94,7 @@ impl World {
         Worker { child, ear: Some(ear), errors }
     }
 
-    /// Of each block of a worker's file, as the server has it.
+    /// Version of each block of a worker's file, as the server has it.
     fn versions_on_disk(&self, number: usize) -> Vec<u32> {
         let own = std::fs::read(self.filer.export().join(format!("own{number}"))).unwrap();
         own.chunks(BLOCK_BYTES)
@@ -107,12 +108,12 @@ impl World {
 }
 
 impl Worker {
-    /// SIGKILL; what it had said is heard when this returns. It must have been alive.
+    /// Kills the process, which must run, with SIGKILL. On return all its reports have been read.
     fn kill(mut self) {
         if let Some(status) = self.child.try_wait().unwrap() {
             panic!("a worker ended by itself, {status}: {}", std::fs::read_to_string(&self.errors).unwrap());
         }
-        // With its children: one that outlived it would write what is old by then, as it may on any file system.
+        // The children are killed too: a surviving child would write old data, as it may on any file system.
         let group = format!("-{}", self.child.id());
         succeed(Command::new("kill").args(["-KILL", "--", &group]));
         self.child.wait().unwrap();
@@ -176,7 +177,7 @@ fn kill_many(seed: u64, kills: u64) {
         workers.insert(number as usize, world.start(number));
         println!("{:?} kill {kill}: worker {number}", began.elapsed());
     }
-    // All of them go on once more.
+    // Every worker continues once more.
     let before = world.steps();
     await_until("every worker to finish a step", SILENCE_MAX, || {
         listen(&world, &mut last);
@@ -186,7 +187,7 @@ fn kill_many(seed: u64, kills: u64) {
     check(&world, kills + WORKERS);
 }
 
-/// Nobody is silent for long.
+/// Asserts that no worker is silent for long or reported a fault.
 fn listen(world: &World, (steps, heard): &mut (Vec<u64>, Vec<Instant>)) {
     for (number, now) in world.steps().into_iter().enumerate() {
         if now != steps[number] {
@@ -200,12 +201,13 @@ fn listen(world: &World, (steps, heard): &mut (Vec<u64>, Vec<Instant>)) {
     }
 }
 
-/// The processes of a group: what each is, its system call, and where in the kernel it sleeps (proc(5); by root only).
+/// For each process of a group: its command line, its system call, and where in the kernel it
+/// sleeps (proc(5); for root only).
 fn where_waits(group: u32) -> String {
     let mut told = String::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let of = |file: &str| std::fs::read_to_string(entry.path().join(file)).unwrap_or_default();
-        // Behind the name: state, parent, group.
+        // The fields after the name: state, parent, group.
         let is_of = of("stat").rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(2)?.parse().ok()) == Some(group);
         if is_of {
             told += &format!("{} call {}{}", of("cmdline").replace('\0', " "), of("syscall"), of("stack"));
@@ -214,7 +216,7 @@ fn where_waits(group: u32) -> String {
     told
 }
 
-/// What lies on the server's disk in the end, beside what was said.
+/// Compares the files on the server's disk at the end with the reports.
 fn check(world: &World, killed: u64) {
     let export = world.filer.export();
     let hidden = || {
@@ -222,7 +224,7 @@ fn check(world: &World, killed: u64) {
         names.filter(|name| name.starts_with(".nfs")).collect::<Vec<_>>()
     };
     await_until("hidden names to be removed by the keeper", Duration::from_secs(30), || hidden().is_empty().then_some(()));
-    // What nobody committed is committed by the keeper: then a power cut takes nothing.
+    // The keeper commits what no program committed. After that a power cut loses nothing.
     let dirty = || world.filer.admin(r#"{"op":"stats"}"#)["procedures"]["COMMIT"]["calls"].as_u64();
     let mut commits = dirty();
     await_until("the keeper to have committed all", Duration::from_secs(60), || {
@@ -241,7 +243,7 @@ fn check(world: &World, killed: u64) {
             (Some(_), Some(process), Some(number)) => {
                 assert!(record.ends_with(b".\n") && found.insert((process, number)), "twice or torn: {text:?}");
             }
-            // Where an appender was killed between its place and its bytes.
+            // An appender was killed after it took its place and before it wrote its bytes.
             _ => assert!(record.iter().all(|byte| *byte == 0), "no record: {text:?}"),
         }
     }

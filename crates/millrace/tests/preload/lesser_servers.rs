@@ -1,4 +1,4 @@
-//! Servers that lack procedures of NFSv3: programs do not notice.
+//! Servers that do not support all procedures of NFSv3. Programs do not notice that.
 
 use crate::support::keepers;
 use crate::support::lesser_server::{LesserServer, NOT_SUPPORTED, Refusal};
@@ -11,7 +11,7 @@ const TOO_MANY_LINKS: u32 = 31;
 const ACCESS_DENIED: u32 = 13;
 const INPUT_OUTPUT: u32 = 5;
 
-/// Programs on a filer that refuses.
+/// Programs on a filer that refuses procedures.
 struct Lesser {
     server: LesserServer,
     url: String,
@@ -59,7 +59,7 @@ fn directories_are_listed_where_readdirplus_is_refused_and_it_is_asked_for_once_
     assert!(lesser.world.filer.calls("READDIR") > 4);
 }
 
-/// Renames `new` over `old`, which is open, and prints what the open file and the name hold.
+/// Renames `new` over `old`, which is open, and prints the content of the open file and of the name.
 const REPLACE: &str = r#"
 import os
 def make(name, text):

@@ -1,5 +1,6 @@
-//! Streams, asynchronous I/O, listings of directories and posix_spawn on a mount: libc does them by calls that no library sees.
-//! Local disk is the oracle: a C program tells what it finds, and must tell the same in a folder of a mount.
+//! Streams, asynchronous I/O, directory listings and posix_spawn on a mount, for which libc uses
+//! calls that no library sees. A C program prints what it finds, and must print the same in a local
+//! folder and in a folder of a mount.
 
 use crate::support::succeed;
 use crate::support::text;
@@ -7,8 +8,8 @@ use crate::support::world::{World, compile};
 use std::path::Path;
 use std::process::Command;
 
-/// Runs a section of a program in a local folder and in one of a mount, and compares what it tells. `outside` is the path
-/// outside of the folder that it is given.
+/// Runs a section of a program in a local folder and in a folder of a mount, and compares its
+/// output. `outside` returns a path outside that folder for the program.
 pub(super) fn same_as_local(program: &str, section: &str, outside: impl Fn(&World, &Path) -> std::path::PathBuf) {
     let world = World::new(section);
     let Some(binary) = compile(&world.scratch, program, &["-O1", "-pthread"]) else { return };
@@ -28,7 +29,7 @@ pub(super) fn same_as_local(program: &str, section: &str, outside: impl Fn(&Worl
     world.nothing_left_behind();
 }
 
-/// Some lines before a line.
+/// Up to eight lines before a line.
 fn lines_before(told: &str, line: usize) -> Vec<&str> {
     told.lines().take(line).skip(line.saturating_sub(8)).collect()
 }

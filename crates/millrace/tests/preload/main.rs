@@ -1,4 +1,5 @@
-//! Programs on a mount of Direct NFS: files, processes, users, kills, random programs beside local disk.
+//! Programs on a mount of Direct NFS: files, processes, users, kills, and random programs compared
+//! with local disk.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "a panic is a test's verdict")]
 
 mod away;

@@ -1,4 +1,5 @@
-//! MariaDB with its defaults on a mount: installed and started by root, run by another user; killed under load.
+//! MariaDB with its defaults on a mount: root installs and starts it, it runs as another user, and
+//! it is killed under load.
 //!
 //! `MILLRACE_E2E_SEEDS` kills (2 by default).
 
@@ -12,11 +13,11 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A user, and a group, that every host has.
+/// A user and a group that every host has.
 const USER: &str = "nobody";
 const GROUP: u32 = 65534;
 
-/// Fields drop in this order: the server before the filer its files are on.
+/// Fields drop in this order: the server before the filer with its files.
 struct World {
     server: Option<Ended>,
     filer: Filer,
@@ -25,7 +26,7 @@ struct World {
     scratch: Scratch,
 }
 
-/// A process that does not outlive its test.
+/// A process. Dropping it kills the process.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -36,7 +37,7 @@ impl Drop for Ended {
 }
 
 impl World {
-    /// With a data directory; none, with a word why, where this cannot be tried.
+    /// Creates a data directory. `None`, with a message, if this host cannot run the test.
     fn new(label: &str) -> Option<Self> {
         if !is_root() {
             skip("only root can start a server that runs as another user");
@@ -60,7 +61,7 @@ impl World {
         Some(world)
     }
 
-    /// One of MariaDB's own programs, with the defaults of MariaDB.
+    /// One of MariaDB's own programs, with MariaDB's defaults.
     fn exec(&self, program: &PathBuf) -> Command {
         let mut command = millrace();
         command.env("MILLRACE_PRELOAD", preload_library()).env("MILLRACE_RUNTIME_DIR", self.runtime.path()).current_dir("/");
@@ -116,7 +117,7 @@ fn a_server_with_its_defaults_that_root_starts_and_that_runs_as_its_user_is_one_
     let counted = world
         .sql("create database d; create table d.t(a int primary key); insert into d.t values (1), (2); select count(*) from d.t");
     let native = world.sql("select @@innodb_use_native_aio");
-    // Root looks at what the server has open, by the same mount.
+    // Root reads the attributes of files that the server has open, through the same mount.
     let mut look = millrace();
     look.env("MILLRACE_PRELOAD", preload_library()).env("MILLRACE_RUNTIME_DIR", world.runtime.path()).current_dir("/");
     look.args(["exec", "--mount", &format!("/db={}", world.filer.url), "--", "stat", "-c", "%u", "/db/my/d", "/db/my.err"]);
@@ -124,7 +125,8 @@ fn a_server_with_its_defaults_that_root_starts_and_that_runs_as_its_user_is_one_
     world.shut_down();
 }
 
-/// A connection that inserts rows one after the other until it breaks: the last that was acknowledged, by the number of the connection.
+/// Starts a connection that inserts rows one after the other until it breaks. The thread returns
+/// the last acknowledged row. `who` is the number of the connection.
 fn insert(world: &World, who: u64) -> std::thread::JoinHandle<u64> {
     let mut client = world.client().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     std::thread::spawn(move || {
@@ -161,14 +163,15 @@ fn kills(label: &str, count: u64) {
         for (who, last) in (first..).zip(acknowledged) {
             let there = world.sql(&format!("select count(*), coalesce(max(n), 0) from d.t where who = {who}"));
             let numbers: Vec<u64> = there.split_whitespace().map(|number| number.parse().unwrap()).collect();
-            // One more may have been committed that nobody was told of; none is missing in between.
+            // One more row may be committed without an acknowledgement. No row before the last is missing.
             assert!(numbers[0] == numbers[1] && numbers[1] >= last, "round {round}: {there} of {last}: {}", world.log());
         }
         assert!(world.sql("check table d.t extended").contains("status\tOK"), "round {round}");
     }
     world.shut_down();
     let Some(check) = find_program("innochecksum") else { return skip("no innochecksum") };
-    // Behind page 63 the doublewrite buffer begins, whose pages a kill leaves as they are, on a local disk too.
+    // The doublewrite buffer begins after page 63. A kill may leave its pages incomplete, on a
+    // local disk too.
     for (file, pages) in [("ibdata1", &["--end-page=63"][..]), ("d/t.ibd", &[])] {
         let checked = Command::new(&check).args(pages).arg(world.filer.export().join("my").join(file)).output().unwrap();
         assert!(checked.status.success(), "{file}: {}", text(&checked));
@@ -186,7 +189,8 @@ fn a_server_killed_many_times_keeps_every_row_that_was_acknowledged() {
     kills("mariadb-many-kills", 10 * seed_count());
 }
 
-/// sysbench's transactions, and rows whose acknowledgement is noted, while the server is killed five times.
+/// Runs sysbench's transactions and inserts rows, and kills the server five times. Every
+/// acknowledged row must be there.
 fn sysbench(label: &str, seconds: u64) {
     let Some(program) = find_program("sysbench") else { return skip("no sysbench") };
     let Some(mut world) = World::new(label) else { return };

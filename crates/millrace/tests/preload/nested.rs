@@ -1,5 +1,5 @@
-//! File systems nested in an export. Programs see each as a separate file system. NFS-Ganesha exports such file systems, and so does
-//! Millrace's filer with `crossmnt`.
+//! File systems nested in an export. Programs see each as a separate file system. NFS-Ganesha
+//! exports such file systems, and so does Millrace's filer with `crossmnt`.
 
 use crate::support::configured::Configured;
 use crate::support::ganesha::Ganesha;
@@ -46,7 +46,8 @@ sizes = [os.statvfs("/db/" + name).f_blocks * 4096 >> 20 for name in ("one", "tw
 print("space", sizes[:2], sizes[2] != 64, os.fstatvfs(fds[1]).f_blocks * 4096 >> 20, os.fstatvfs(fds[2]).f_blocks * 4096 >> 20)
 "#;
 
-/// What it prints where the nested file systems are apart: two of 64 MiB in memory, whose files have the same numbers.
+/// The output of the script if the nested file systems are separate: two of 64 MiB in memory, whose
+/// files have the same inode numbers.
 const APART: &str = "numbers are equal True\ndevices [0, 0, 2, 2, 4, 4]\nby descriptor True\nin another process True\n\
                      up True /db/one\n first\n2\n['/db', '/db/f', '/db/one', '/db/two']\n\
                      Invalid cross-device link | Invalid cross-device link\n first False\nspace [64, 64] True 64 64\n";

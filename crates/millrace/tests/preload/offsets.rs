@@ -15,8 +15,9 @@ fn python(world: &World, script: &str) -> Option<Command> {
     Some(command)
 }
 
-/// The child reads while the filer stands still (SIGSTOP), is killed when it waits, and the parent reads after SIGCONT. A file says when the child
-/// may read: it polls for that file without sleeping, so it sleeps only in the read.
+/// The child reads while the filer is stopped (SIGSTOP), and is killed when it waits. The parent
+/// reads after SIGCONT. The child may read once a file exists. It polls for that file without
+/// sleeping, so that it sleeps only in the read.
 const KILLED: &str = r#"
 import os, signal, subprocess, sys, time
 filer, how, may_read = int(sys.argv[1]), sys.argv[2], sys.argv[3]
@@ -38,6 +39,8 @@ else:
 os.read(said, 5)
 os.kill(filer, signal.SIGSTOP)
 try:
+    def state(task): return open(f"/proc/{filer}/task/{task}/stat").read().rsplit(") ")[1][0]
+    while any(state(task) != "T" for task in os.listdir(f"/proc/{filer}/task")): time.sleep(0.001)
     open(may_read, "w").close()
     def waits(): return open(f"/proc/{child}/stat").read().split(") ")[1][0] == "S"
     end = time.monotonic() + 20
@@ -62,7 +65,7 @@ fn a_killed_reader_leaves_the_offset_that_it_shares_where_it_was() {
     }
 }
 
-/// Readers that share one description, some by `fork`, some by exec, take each record once.
+/// Readers that share one open description, some by `fork` and some by exec, read each record once.
 const SHARED: &str = r#"
 import os, subprocess, sys
 fd = os.open("/db/records", os.O_RDONLY)
@@ -104,8 +107,8 @@ fn readers_that_share_an_offset_take_each_byte_once() {
     }
 }
 
-/// A child writes to the file whose offset it shares with its parent, and is killed at a random moment; then the parent writes. With
-/// `how` = `copy` the child copies a file of this host.
+/// A child writes to the file whose offset it shares with its parent, and is killed at a random
+/// moment. Then the parent writes. With `how` = `copy` the child copies a file of this host.
 const KILLED_WRITERS: &str = r#"
 import os, random, signal, sys, time
 source, wrong = sys.argv[1], []

@@ -1,4 +1,5 @@
-//! All mounts of one file system by one user are one mount: another path, another spelling of the server, a directory in the export.
+//! All mounts of one file system by one user are one mount, also with another path, another
+//! spelling of the server, or a directory of the export.
 
 use crate::support::any_server::{AnyServer, Server, runtime, segments};
 use crate::support::filer::Filer;
@@ -7,7 +8,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// Does a line of Python for each line of stdin, and prints what `answer` is then.
+/// Executes each line of stdin as Python, and prints the value of `answer`.
 const LINES: &str = "import errno, fcntl, os, sqlite3, sys
 names = {}
 exec('def sql(db, text):\\n    return db.execute(text).fetchall()\\n', names)
@@ -64,13 +65,13 @@ impl World {
         Program::start(self.python(mounts).arg(LINES))
     }
 
-    /// Segments of the runtime directory.
+    /// Number of segments in the runtime directory.
     fn segments(&self) -> usize {
         segments(self.server.runtime.path())
     }
 }
 
-/// Python that does a line at a time.
+/// A Python process that executes one line at a time.
 struct Program(Child, BufReader<ChildStdout>);
 
 impl Program {
@@ -95,9 +96,9 @@ impl Drop for Program {
     }
 }
 
-/// Data that the server has not yet, sizes and locks, by two programs of which each has the file by another path.
+/// Two programs reach a file by different paths. They share uncommitted data, sizes and locks.
 fn share_all(world: &World, one: (&'static str, &str), other: (&'static str, &str)) {
-    // The directory is `/db/d` in a mount of the export, `/sub` in one of its own.
+    // The directory is `/db/d` in a mount of the export, and `/sub` in a mount of its own.
     let mount = |(directory, url): (&'static str, &str)| (directory.strip_suffix("/d").unwrap_or(directory), url.to_owned());
     let program = |(path, url): (&str, String)| world.program(&[(path, &url)]);
     let (mut writer, mut reader) = (program(mount(one)), program(mount(other)));
@@ -204,13 +205,13 @@ fn a_program_whose_directory_is_removed_gets_estale_while_another_path_has_the_f
         let world = World::new(label);
         let sub = world.below("d");
         let mut programs = [world.program(&[("/sub", &sub)]), world.program(&[("/db", world.url())])];
-        // The first one makes the segment.
+        // The first program creates the segment.
         for number in [first, 1 - first] {
             assert_eq!(programs[number].does("answer = sum(map(os.path.exists, ['/sub', '/db']))"), "1");
         }
         let [below, above] = &mut programs;
         std::fs::remove_dir(world.server.export.join("d")).unwrap();
-        // The keeper finds it within seconds.
+        // The keeper detects the removal within seconds.
         assert_eq!(below.does("os.listdir('/sub')"), STALE, "{label}");
         assert_eq!(above.does("answer = os.listdir('/db')"), "[]");
         std::fs::create_dir(world.server.export.join("d")).unwrap();
@@ -272,7 +273,7 @@ fn a_mount_beside_another_users_record_locks_is_refused_unless_it_is_forced() {
     assert_eq!(holder.does("f = open('/db/f', 'wb+', 0); answer = f.write(b'x')"), "1");
     let other = |force: &[&str]| exec(BOB, &[force, &["--", "true"]].concat()).output().unwrap();
     let separately = format!("uid {ALICE} has this export mounted separately");
-    // The keeper, which answers, comes a moment after the mount.
+    // The keeper answers the query, and it starts a moment after the mount.
     crate::support::await_until("the warning", std::time::Duration::from_secs(20), || {
         text(&other(&[])).contains(&separately).then_some(())
     });
@@ -300,7 +301,7 @@ fn record_locks_on_a_volume_that_replaced_another_keep_other_mounts_away() {
     assert_eq!(holder.does("f = open('/db/f', 'wb+', 0); answer = lock(f)"), "True");
     let elsewhere = runtime();
     let other = || world.python(&[("/db", world.url())]).arg("").env("MILLRACE_RUNTIME_DIR", elsewhere.path()).output().unwrap();
-    // The keeper of the old volume becomes the one of the new volume within some seconds.
+    // The keeper of the old volume becomes the new volume's keeper within some seconds.
     crate::support::await_until("the refusal", std::time::Duration::from_secs(20), || {
         let other = other();
         (other.status.code() == Some(2) && text(&other).contains("holds file locks")).then_some(())

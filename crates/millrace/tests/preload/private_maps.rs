@@ -1,4 +1,4 @@
-//! MAP_PRIVATE of files of a mount: the bytes of the file, or an error with the reason.
+//! MAP_PRIVATE of files of a mount: the program gets the bytes of the file, or an error with the reason.
 
 use crate::support::any_server::AnyServer;
 use crate::support::world::{World, compile};
@@ -51,7 +51,7 @@ fn a_private_mapping_that_is_larger_than_memory_is_refused_before_the_file_is_re
     assert_refused(&map(&world, "ulimit -v 500000;", 1 << 30).unwrap(), "RLIMIT_AS");
 }
 
-/// A memory control group, removed at the end.
+/// A memory control group. Dropping it removes the group.
 struct Group(PathBuf);
 
 impl Group {

@@ -1,4 +1,5 @@
-//! A program that the library is not loaded into is named on stderr, once, with the cause and what helps; and nothing else changes.
+//! Programs that do not load the library: a warning on stderr names each once, with the cause and a
+//! fix. Nothing else changes.
 
 use crate::support::world::{World, compile};
 use crate::support::{Scratch, find_program, is_root, skip, skip_unsupported, succeed, text};
@@ -6,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Each function that becomes or starts the program it is given.
+/// The functions that execute or start a program.
 const FUNCTIONS: [&str; 12] = [
     "execl",
     "execlp",
@@ -21,11 +22,11 @@ const FUNCTIONS: [&str; 12] = [
     "posix_spawn",
     "posix_spawnp",
 ];
-/// Those that take an environment.
+/// Those with an environment argument.
 const WITH_ENVIRONMENT: [&str; 8] =
     ["execle", "execve", "execvpe", "execveat", "fexecve", "SYS_execve", "posix_spawn", "posix_spawnp"];
 
-/// A program that prints its arguments, linked so.
+/// Compiles, with these linker options, a program that prints its arguments.
 fn printing(scratch: &Scratch, name: &str, options: &[&str]) -> Option<PathBuf> {
     let Some(compiler) = find_program("cc") else {
         skip("no C compiler");
@@ -39,7 +40,7 @@ fn printing(scratch: &Scratch, name: &str, options: &[&str]) -> Option<PathBuf> 
     Some(program)
 }
 
-/// The lines that name a program.
+/// The lines of stderr that name a program.
 fn named(output: &Output) -> Vec<String> {
     let said = String::from_utf8_lossy(&output.stderr);
     said.lines().filter(|line| line.contains(" finds nothing below /db: ")).map(str::to_owned).collect()
@@ -49,7 +50,7 @@ fn shell(world: &World, script: &str) -> Output {
     world.exec("/bin/sh").args(["-c", script]).env("PATH", "/usr/bin:/bin:/usr/sbin").output().unwrap()
 }
 
-/// One line, of this program, with this cause.
+/// Asserts that there is one line, about this program and with this cause.
 #[track_caller]
 fn one(output: &Output, program: &Path, cause: &str) {
     let lines = named(output);
@@ -107,14 +108,15 @@ fn programs_that_have_the_library_are_not_named() {
         let output = world.exec(starter.to_str().unwrap()).args(["run", function]).arg(&plain).arg("said").output().unwrap();
         assert!(output.status.success() && output.stderr.is_empty(), "{function}: {}", text(&output));
     }
-    // Scripts, a name that is looked for, the loader as a program, another environment with the library in it, none at all.
+    // Scripts, a program found by PATH, the loader as a program, another environment with the
+    // library, and an empty environment.
     let here = world.scratch.path().display();
     let plain = plain.display();
     let loader = "$(ls /lib64/ld-linux-*.so.* /lib/ld-linux-*.so.* 2>/dev/null | head -n 1)";
     let script = format!(
         "PATH={here}:$PATH; script; bare; plain; {loader} {plain}; \
          env -i LD_PRELOAD=\"$LD_PRELOAD\" MILLRACE_MOUNTS=\"$MILLRACE_MOUNTS\" {plain}; {here}/none; {here}/plain.c; {}",
-        // Programs of our own need no library.
+        // Millrace's own programs do not need the library.
         format_args!("env -i {} --version", env!("CARGO_BIN_EXE_millrace"))
     );
     let output = shell(&world, &script);
@@ -142,7 +144,7 @@ fn a_set_user_id_program_is_named_and_one_that_gives_no_other_rights_is_not() {
         one(&shell(&world, program.to_str().unwrap()), program, "set-user-ID or set-group-ID");
     }
     assert_eq!(named(&shell(&world, own.to_str().unwrap())), [""; 0]);
-    // Where the kernel ignores the bit, so does the loader.
+    // If the kernel ignores the set-user-ID bit, the loader does too.
     let powerless = world.exec("setpriv").args(["--no-new-privs"]).arg(&user).output().unwrap();
     assert_eq!((powerless.status.success(), named(&powerless)), (true, vec![]), "{}", text(&powerless));
 }
@@ -171,7 +173,7 @@ fn a_program_of_another_processor_or_c_library_is_named() {
     let musl = "-Wl,--dynamic-linker=/lib/ld-musl-none.so.1";
     let Some(other) = printing(&world.scratch, "other-libc", &[musl]) else { return };
     one(&shell(&world, other.to_str().unwrap()), &other, "a program of musl");
-    // `millrace exec` in this tree names the library for the other C library.
+    // `millrace exec` also names the library for the other C library.
     let with_its_own = format!("env LD_PRELOAD=/none/musl/libmillrace_preload.so {}", other.display());
     assert_eq!(named(&shell(&world, &with_its_own)), [""; 0]);
     let foreign = world.scratch.path().join("foreign");
@@ -237,7 +239,7 @@ fn who_reads_the_stderr_of_a_child_that_is_full_or_closed_is_not_waited_for() {
     let world = World::new("reach-stderr");
     let Some(fixed) = printing(&world.scratch, "fixed", &["-static"]) else { return };
     let fixed = fixed.display();
-    // A pipe that nobody reads, filled before; a descriptor that is closed; a file on the mount.
+    // A full pipe that no process reads, a closed descriptor, and a file on the mount.
     let script = format!(
         "import os, subprocess\nr, w = os.pipe(); os.set_blocking(w, False)\ntry:\n while True: os.write(w, b'x' * 512)\n\
          except BlockingIOError: pass\nos.set_blocking(w, True)\nsubprocess.run(['{fixed}', 'full'], stderr=w)\n\

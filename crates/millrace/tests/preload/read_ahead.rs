@@ -1,9 +1,10 @@
-//! Sequential reads are given from memory, and never older data than a process of this host has written.
+//! Sequential reads are answered from memory, and never with older data than a process of this host
+//! has written.
 
 use crate::support::world::World;
 use crate::support::{find_program, skip, succeed};
 
-/// A reader in pieces of 8 KiB, and writers beside it.
+/// A reader in pieces of 8 KiB, and writers in other processes.
 const SCRIPT: &str = r#"
 import os, subprocess, sys
 PIECE, PIECES = 8192, 512

@@ -1,9 +1,9 @@
-//! renameat2(2): RENAME of NFSv3 has no flags, and no flag is taken for done that was not.
+//! renameat2(2): the RENAME of NFSv3 has no flags, so the library refuses each flag that it cannot execute.
 
 use crate::support::any_server::AnyServer;
 use crate::support::{find_program, skip, succeed};
 
-/// Each flag by libc's function and by its number, to a free name and to one that is taken.
+/// Each flag by libc's function and by the system call's number, to a free name and to an existing one.
 const FLAGS: &str = r#"
 import ctypes, errno, os, platform
 libc = ctypes.CDLL(None, use_errno=True)
@@ -44,7 +44,7 @@ fn a_rename_with_flags_is_refused_and_changes_nothing_with_ganesha() {
     }
 }
 
-/// What callers do whose flag was refused: LINK, then the removal of the old name.
+/// What callers do after a refused flag: LINK, then the removal of the old name.
 const CLAIM: &str = r#"
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)

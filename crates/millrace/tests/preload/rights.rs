@@ -1,4 +1,5 @@
-//! Who may do what: mode bits that grant are believed without a call, and where they deny, the server decides.
+//! Rights: where mode bits grant access, the library trusts them without a call. Where they deny,
+//! the server decides.
 
 use crate::support::configured::Configured;
 use crate::support::ganesha::Ganesha;
@@ -23,12 +24,12 @@ const WAYS: [&str; 12] = [
     "create in",
 ];
 
-/// What [`RIGHTS`] prints when every way ends so.
+/// The output of [`RIGHTS`] if every operation has this outcome.
 fn all(outcome: &str) -> String {
     WAYS.iter().map(|way| format!("{way} {outcome}\n")).collect()
 }
 
-/// A filer that is configured, and programs of an unprivileged user on it.
+/// A configured filer, and programs of an unprivileged user on it.
 struct World {
     filer: Configured,
     scratch: Scratch,
@@ -81,7 +82,8 @@ fn runtime_of_caller() -> tempfile::TempDir {
     runtime
 }
 
-/// `millrace exec … python3 -c SCRIPT /db` as the caller; `setpriv` is the program of that name, in whatever namespace.
+/// `millrace exec … python3 -c SCRIPT /db` as the caller. `setpriv` is the command of that program,
+/// in any namespace.
 fn as_caller(mut setpriv: Command, runtime: &tempfile::TempDir, url: &str, script: &str) -> Command {
     let id = CALLER.to_string();
     setpriv.args(["--reuid", &id, "--regid", &id, "--clear-groups", "timeout", "-k", "5", "90"]).arg(millrace().get_program());
@@ -105,7 +107,8 @@ fn what_mode_bits_and_server_deny_is_denied() {
     assert_eq!(std::fs::read(world.scratch.path().join("vol/f")).unwrap(), b"text");
 }
 
-/// The output of a script on Ganesha with these options of the export. `None`, with a message, if this host cannot run it.
+/// The output of a script on Ganesha with these options of the export. `None`, with a message, if
+/// this host cannot run it.
 fn on_ganesha(label: &str, options: &str, script: &str) -> Option<String> {
     let ganesha = Some(()).filter(|()| may_try()).and_then(|()| Ganesha::start_with(label, options, &[]))?;
     lay_out(&ganesha.export());
@@ -128,7 +131,7 @@ fn what_mode_bits_and_ganesha_deny_is_denied() {
     assert_eq!(said, all("Permission denied"));
 }
 
-/// Makes files without rights for their owner, uses them, and opens them again.
+/// Creates files whose owner has no rights, uses them, and opens them again.
 const MADE: &str = r#"
 import os
 for mode in 0o444, 0:
@@ -172,7 +175,7 @@ os.truncate("f", 9); os.chdir("/db"); os.link("d/f", "g")
     assert_eq!(world.accesses(), 0);
 }
 
-/// A program that has become another user for its effective ids alone: access(2) asks for its real user.
+/// This program has another effective user than its real one: access(2) checks the real user.
 #[test]
 fn access_is_that_of_the_real_user_and_faccessat_that_of_the_effective_one() {
     let Some(world) = World::new("rights-real", "squash = \"none\"") else { return };

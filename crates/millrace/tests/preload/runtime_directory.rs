@@ -1,5 +1,5 @@
-//! Which runtime directory a user's programs use: users that can write there can read and change what the programs write. Each test has its
-//! own /dev/shm and /run, without files of this host.
+//! The runtime directory of a user's programs. Users that can write there can read and change what
+//! the programs write. Each test has its own /dev/shm and /run, without files of this host.
 
 use crate::support::filer::Filer;
 use crate::support::{Scratch, is_root, keepers, may_make_namespaces, millrace, preload_library, skip, text};
@@ -21,7 +21,7 @@ struct World {
 }
 
 impl World {
-    /// None, with a word why, where this cannot be tried.
+    /// `None`, with a message, if this host cannot run the test.
     fn new(label: &str) -> Option<Self> {
         if !is_root() {
             skip("only root can be several users");
@@ -46,7 +46,7 @@ impl World {
         output
     }
 
-    /// The script ends with 2 and says all of this.
+    /// Asserts that the script ends with 2 and that its output has all these parts.
     fn refuses(&self, script: &str, told: &[&str]) {
         let output = self.shell(script);
         let said = text(&output);
@@ -98,7 +98,7 @@ fn a_fellow_member_of_a_group_is_another_user() {
     let named = "export MILLRACE_RUNTIME_DIR=/dev/shm/named;";
     world.refuses(&format!("{} {named} run_as 4001", make("named")), &told);
     world.refuses(&format!("{} {named} run", make("named")), &told);
-    // A shared directory is never the default one, whoever created it.
+    // A shared directory is never the default, whichever user created it.
     world.refuses("mkdir -m 700 /dev/shm/millrace-0; chmod 2770 /dev/shm/millrace-0; run", &["has mode 2770"]);
 }
 
@@ -135,7 +135,7 @@ fn a_group_shares_the_directory_that_root_made() {
     let said = world.runs("run --group 100 && run_as 4001 --group 100 && run_as 4002 --group 100 && ls /dev/shm");
     assert_eq!(said.matches("done").count(), 3, "{said}");
     assert!(said.contains("millrace-group-100") && !said.contains("separately"), "{said}");
-    // The child of another user has the directory that exec was given.
+    // The child of another user has the directory of exec's --group.
     let child = r#"run --group 100 && "$MILLRACE" exec --group 100 --mount /db="$URL" -- setpriv --reuid 4001 --regid 100 --clear-groups \
         sh -c 'cat /db/f; echo $MILLRACE_RUNTIME_DIR'; ls /dev/shm"#;
     let said = world.runs(child);

@@ -4,8 +4,9 @@ use crate::support::world::World;
 use crate::support::{find_program, skip, succeed};
 use std::process::Command;
 
-/// A web server's loop: a socket that does not wait and has little room, a client that reads slowly; by an offset or by that of the descriptor. In the
-/// midst another process may write to the part of the file that comes next. Prints a digest of what the client received.
+/// A web server's loop: a non-blocking socket with a small buffer, a client that reads slowly, by
+/// an offset or by the descriptor's offset. Meanwhile another process may write to the part of the
+/// file that comes next. Prints a digest of what the client received.
 const LOOP: &str = r#"
 import hashlib, os, select, socket, subprocess, sys, threading, time
 by_offset, change_at = sys.argv[1] == "offset", int(sys.argv[2])
@@ -48,7 +49,8 @@ const DIGEST: &str = "import hashlib, sys; print(hashlib.sha256(open(sys.argv[1]
 #[test]
 fn sendfile_to_a_slow_socket_reads_the_file_once_and_sends_what_was_written_meanwhile() {
     const BYTES: u64 = 4 << 20;
-    /// Bytes that one call reads and keeps for the next ones. They are read again when another process writes to the file, and when it commits.
+    /// Bytes that one call reads and keeps for the next calls. The library reads them again after
+    /// another process has written to the file, and after its COMMIT.
     const KEPT_BYTES_MAX: u64 = 1 << 20;
     let world = World::new("sendfile");
     let Some(python) = find_program("python3") else { return skip("no python3") };
@@ -65,7 +67,7 @@ fn sendfile_to_a_slow_socket_reads_the_file_once_and_sends_what_was_written_mean
     }
 }
 
-/// A server that sends one file to many clients at once, each of which takes 8 KiB at a time.
+/// A server that sends one file to many clients at the same time. Each client takes 8 KiB at a time.
 const MANY: &str = r#"
 import os, socket, sys
 count = int(sys.argv[1])
@@ -93,7 +95,7 @@ fn sendfile_to_many_slow_sockets_reads_the_file_about_once_for_each() {
     let bytes: Vec<u8> = (0..BYTES).map(|at| ((at * 2_654_435_761) >> 13) as u8).collect();
     std::fs::write(world.filer.export().join("large"), bytes).unwrap();
     let read_bytes = || world.filer.admin(r#"{"op":"stats"}"#)["procedures"]["READ"]["bytes"].as_u64().unwrap();
-    // More than 64: the bytes that some sockets did not take cannot be kept.
+    // With more than 64 sockets, the library cannot keep the bytes that some sockets did not take.
     for (count, times) in [(20, 2), (80, 3)] {
         let before = read_bytes();
         assert_eq!(succeed(world.exec(python.to_str().unwrap()).args(["-c", MANY, &count.to_string()])), "True\n");

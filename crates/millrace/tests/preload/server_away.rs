@@ -9,10 +9,10 @@ use std::time::Duration;
 /// A server is reported after 5 s.
 const SOON: Duration = Duration::from_secs(40);
 
-/// Asks the server for something each moment, until it is killed.
+/// Asks the server every moment, until it is killed.
 const ASKS: &str = "import os, sys, time\nopen('/db/here', 'w').write('x')\nopen(sys.argv[1], 'w').close()\nwhile True: os.stat('/db/here'); time.sleep(0.05)";
 
-/// A program that asks, killed when dropped.
+/// A program that asks. Dropping it kills the program.
 struct Program {
     child: Child,
     ready: PathBuf,
@@ -43,7 +43,8 @@ fn exec(filer: &Filer, python: &Path) -> Command {
     command
 }
 
-/// A private /dev with a socket at /dev/log, whose datagrams go to a file, and the program with its standard error on the mount.
+/// Mounts a private /dev with a socket at /dev/log, whose datagrams go to a file, and runs the
+/// program with its standard error on the mount.
 const WITH_SYSLOG: &str = r#"set -e
 dev=$1; datagrams=$2; shift 2
 mount -t tmpfs none "$dev"; mkdir "$dev/shm"; mount --rbind /dev/shm "$dev/shm"
@@ -55,7 +56,8 @@ while True: open(sys.argv[1], "ab").write(log.recv(2000) + b"\n")' "$datagrams" 
 while [ ! -S /dev/log ]; do sleep 0.05; done
 "$@""#;
 
-/// `server 127.0.0.1:PORT (mount /db) does not answer; waiting since TIME`, `server … answers again at TIME, after N s`.
+/// Asserts that the log has `server 127.0.0.1:PORT (mount /db) does not answer; waiting since TIME`
+/// and `server … answers again at TIME, after N s`.
 fn tells_which_mount_when_and_how_long(text: &str) {
     let line = |what: &str| text.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("{text}"));
     let (away, back) = (line("does not answer"), line("answers again"));
@@ -84,13 +86,14 @@ fn a_server_that_stops_answering_is_told_of_once_and_so_is_its_return() {
         programs.push(Program::start(command, file(&format!("{name}-ready"))));
     }
     let with_syslog = may_make_namespaces();
-    // Nobody reads what this one says: that must not be its end.
+    // No process reads this program's stderr. That must not end the program.
     let mut unheard = Program::start_with(exec(&filer, &python), file("unheard-ready"), Stdio::piped());
     drop(unheard.child.stderr.take());
     if with_syslog {
         let asks = exec(&filer, &python);
         let mut command = Command::new("unshare");
-        // All of it ends with its first process. Nobody there sees the others, so it has a runtime directory of its own.
+        // All processes there end with the first one. They do not see the other programs'
+        // processes, so the program has its own runtime directory.
         command.args(["--mount", "--pid", "--mount-proc", "--kill-child", "--fork", "sh", "-c", WITH_SYSLOG, "sh"]);
         command.arg(scratch.folder("dev")).arg(file("datagrams")).arg(asks.get_program());
         let on_mount = ASKS.replace("open(sys", "os.dup2(os.open('/db/stderr', os.O_WRONLY | os.O_CREAT), 2)\nopen(sys");

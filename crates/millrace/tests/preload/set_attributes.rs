@@ -1,5 +1,5 @@
-//! Times, modes and owners that a program sets stay as set: what it wrote before is at the server and stable by then, and is not sent again
-//! after a restart of the server.
+//! Times, modes and owners that a program sets stay as set: the data written before is stable at
+//! the server by then, and the client does not send it again after a restart of the server.
 
 use crate::support::filer::Filer;
 use crate::support::ganesha::Ganesha;
@@ -12,7 +12,8 @@ use std::process::{Command, Stdio};
 const USER: u32 = 4001;
 const YEAR_2001: i64 = 1_000_000_000;
 
-/// Writes a file for each way to set attributes, says `ready`, and closes the files after a line. A file's name says what it must have.
+/// Writes a file for each way to set attributes, prints `ready`, and closes the files after a line.
+/// A file's name says what it must have.
 const WAYS: &str = r#"
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -41,7 +42,7 @@ sys.stdin.readline()
 for fd in files: os.fsync(fd); os.close(fd)
 "#;
 
-/// Runs [`WAYS`], with a restart of the server in between, and checks what the export holds then.
+/// Runs [`WAYS`] with a restart of the server before the files are closed, and checks the export then.
 fn stay(mut command: Command, export: &Path, restart: impl FnOnce()) {
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut program = command.spawn().unwrap();

@@ -144,7 +144,7 @@ def windows():
 def persistent():
     with open("log", "r+b") as file:
         try:
-            # MAP_SHARED_VALIDATE | MAP_SYNC, which mmap has no name for.
+            # MAP_SHARED_VALIDATE | MAP_SYNC. The module mmap has no names for them.
             mmap.mmap(file.fileno(), 0, flags=0x03 | 0x80000)
         except OSError as error:
             print(errno.errorcode[error.errno])

@@ -1,5 +1,5 @@
-//! MAP_SHARED of files of a mount: what mmap(2) promises to the programs of one host, kills and restarts of the filer between, and programs that
-//! rely on it.
+//! MAP_SHARED of files of a mount: what mmap(2) promises to the programs of one host, with kills
+//! and restarts of the filer in between, and programs that rely on it.
 
 use crate::support::postgres::server_programs;
 use crate::support::remote::RemoteCluster;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const PAGE: usize = 4096;
 
-/// One of the programs of shared_maps.py on the mount.
+/// A command that runs one of the programs of shared_maps.py on the mount.
 fn python(world: &World, arguments: &[&str]) -> Command {
     run_by(&find_program("python3").unwrap(), world, arguments)
 }
@@ -26,7 +26,7 @@ fn run_by(python: &Path, world: &World, arguments: &[&str]) -> Command {
     command
 }
 
-/// One that says when it waits, and goes on when it is told.
+/// A program that prints a line before it waits, and continues after it has read one.
 struct Talking {
     child: Child,
     ears: BufReader<ChildStdout>,
@@ -63,7 +63,7 @@ fn shared_mappings_keep_what_mmap_promises_as_on_a_local_directory() {
     let mounted = succeed(world.exec(program.to_str().unwrap()).arg("/db"));
     assert_eq!(mounted, local);
     assert!(local.lines().count() > 45, "{local}");
-    // The keeper has written what was stored by processes that were killed, or ended without a word.
+    // The keeper writes the stores of processes that were killed or ended without msync.
     await_until("the server to have all", Duration::from_secs(20), || {
         (["family", "parts", "coherent"].iter().all(|name| world.exported(name) == local_file(&world, name))).then_some(())
     });
@@ -115,7 +115,7 @@ fn what_a_process_was_killed_in_writing_is_in_the_mappings_once_the_server_has_d
     watcher.end();
 }
 
-/// Whether something was sent to the filer that it has not read.
+/// Whether the filer has received data that it has not read.
 fn has_unread(world: &World) -> bool {
     let port = world.filer.url.split(':').nth(2).and_then(|rest| rest.split('/').next()).unwrap().parse::<u16>().unwrap();
     let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
@@ -220,7 +220,7 @@ fn a_mapping_that_only_persistent_memory_could_have_is_refused_and_costs_no_copy
     let world = World::new("shared-map-sync");
     std::fs::write(world.filer.export().join("log"), vec![b'x'; 8 << 20]).unwrap();
     let before = world.filer.calls("READ");
-    // MariaDB does so with its log at every start.
+    // MariaDB asks for this mapping of its log at every start.
     assert_eq!(succeed(&mut python(&world, &["persistent"])), "ENOTSUP\n");
     assert_eq!(world.filer.calls("READ"), before);
 }

@@ -1,4 +1,5 @@
-//! splice, posix_fallocate, FIFOs and sockets on a mount: local disk is the oracle; then what programs of everyday use do with them.
+//! splice, posix_fallocate, FIFOs and sockets on a mount: the results must be those on local disk.
+//! Then everyday programs use them.
 
 use super::libc::same_as_local;
 use crate::support::world::World;
@@ -40,14 +41,14 @@ fn datagrams_show_the_paths_that_programs_bound_as_on_local_disk() {
     same("datagram");
 }
 
-/// A runtime directory of its own, with a name of this many letters.
+/// A new runtime directory whose name has this many letters.
 fn runtime(letters: usize) -> tempfile::TempDir {
     let made = tempfile::Builder::new().prefix(&"r".repeat(letters)).tempdir_in("/dev/shm").unwrap();
     std::fs::set_permissions(made.path(), PermissionsExt::from_mode(0o700)).unwrap();
     made
 }
 
-/// What stands for FIFOs and sockets in the runtime directories below `root`.
+/// The host's FIFOs and sockets that represent those of the mount, in the runtime directories below `root`.
 fn stand_ins(root: &std::path::Path) -> Vec<PathBuf> {
     let is_one = |path: &PathBuf| {
         let name = crate::support::world::name_of(path);

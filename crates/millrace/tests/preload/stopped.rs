@@ -1,5 +1,5 @@
-//! Processes that are stopped, threads that leave their calls by `siglongjmp`, and threads that are cancelled: no process waits for them, and no
-//! data is lost.
+//! Processes that are stopped, threads that leave their calls by `siglongjmp`, and cancelled
+//! threads: no other process waits for them, and no data is lost.
 
 use crate::support::ganesha::Ganesha;
 use crate::support::world::{World, compile};
@@ -40,7 +40,7 @@ fn appends_of_a_process_that_is_stopped_in_one_and_those_of_others_meanwhile_are
     assert_eq!(succeed(command.args(["appends", "/db"]).arg(&world.filer.admin)), "done\n");
 }
 
-/// Stops, kills, debugs and leaves calls at random moments.
+/// Stops, kills and debugs processes and leaves calls at random moments.
 fn disturb(command: &mut Command, jumping: &Path, times: u64, seed: u64) {
     println!("seed {seed}");
     let output = succeed(command.args(["many", "/db", &times.to_string(), &seed.to_string()]).arg(jumping));
@@ -140,7 +140,7 @@ fn what_a_thread_left_of_a_log_by_siglongjmp_is_read_by_others_while_it_lives() 
     child.wait().unwrap();
 }
 
-/// The process' times in shared memory would be a minute older than those of others without the correction.
+/// Without the correction, the process's times in shared memory would be a minute older than those of others.
 #[test]
 fn a_slow_append_of_a_process_that_runs_in_a_time_namespace_of_its_own_is_waited_for() {
     let may = Command::new("unshare").args(["--time", "--monotonic", "-60", "--fork", "true"]).output();

@@ -40,7 +40,7 @@ run(starter, "run", "execv", "./program", "relative")
 for kind in ["execle", "execve", "execvpe", "posix_spawn", "posix_spawnp"]:
     run(starter, "run", kind, f"{folder}/script", "said", "bare")
 
-# The search of PATH, and the shell for what is no program.
+# The search in PATH, and the shell for files that are not programs.
 search = dict(os.environ, PATH=f"/no/such/folder:{folder}/folder:{folder}:" + os.environ["PATH"])
 for kind in ["execlp", "execvp", "execvpe", "posix_spawnp"]:
     names = ["program", "script", "to-host", "not-executable", "nothing", "bare"] if kind in ("execvp", "posix_spawnp") else ["script"]
@@ -48,7 +48,7 @@ for kind in ["execlp", "execvp", "execvpe", "posix_spawnp"]:
         run(starter, "run", kind, name, "found", env=search)
 run("sh", "-c", "program shell; script shell; bare shell; ./program here; exec ./script last", env=search)
 
-# What is refused, and why.
+# Refused programs, and the errors.
 for name in ["no-interpreter", "empty-line", "not-executable", "folder", "nothing", "program/below", "bare"]:
     for call in [lambda path: os.execv(path, ["x"]), lambda path: os.posix_spawn(path, ["x"], os.environ)]:
         try:
@@ -56,14 +56,15 @@ for name in ["no-interpreter", "empty-line", "not-executable", "folder", "nothin
         except OSError as error:
             say(name, errno.errorcode[error.errno])
 
-# How a program is known to others, and to itself.
+# The name of a program for others, and for itself.
 shutil.copy(os.path.realpath("/bin/cat"), "named")
 shutil.copy(os.path.realpath("/bin/readlink"), "links")
 run("./named", "/proc/self/comm")
 run("./links", "/proc/self/exe")
 run("./links", "-f", "/proc/self/exe")
 
-# Libraries: each its own, however often it is loaded, and a changed one is another.
+# Libraries: two files are two libraries, and a file that is loaded twice is one. A changed file is
+# another library.
 shutil.copy(library, "libone.so")
 shutil.copy(library, "libtwo.so")
 one, again, two = (ctypes.CDLL(name) for name in [f"{folder}/libone.so", "./libone.so", "./libtwo.so"])

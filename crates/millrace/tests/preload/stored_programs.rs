@@ -1,4 +1,4 @@
-//! Programs and libraries that are stored on a mount run and load as from a local disk.
+//! Programs and libraries on a mount run and load as from a local disk.
 
 use crate::support::world::{World, compile};
 use crate::support::{find_program, skip, succeed, text};
@@ -147,7 +147,7 @@ END
         /db/app/bin/load /db/app/lib/libouter.so.1 || true
     "#;
     let printed = world.shell(script);
-    // A child has nothing of what the loader was given.
+    // A child gets nothing of what the loader was given.
     let children = "/db/app\n0\n0\n";
     let (found, missing) = printed.rsplit_once("libinner.so.1: ").unwrap_or((&printed, ""));
     assert!(found.starts_with(&format!("42\n{children}42\n{children}42\n42\n")), "{printed}");

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 const OVERDUE: Duration = Duration::from_secs(5);
 const FENCE: Duration = Duration::from_secs(1);
-/// `timeo`, after which the client would resend a call anyway.
+/// `timeo`. After it the client would resend a call in any case.
 const TIMEO: Duration = Duration::from_secs(60);
 
-/// Waits for a line before it does what is to be lost.
+/// Waits for a line before the operation whose call is lost.
 const BEGIN: &str = "import os, sys\nfd = os.open('/db/f', os.O_RDWR)\nprint('ready', flush=True)\nsys.stdin.readline()\n";
 const KERNEL_AIO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/preload/kernel_aio.py");
 
-/// A server that programs reach by a route, in a mount of the route's own.
+/// A server that programs reach through a route. Each route has its own mount.
 struct Routed<'a> {
     server: &'a AnyServer,
     route: Swallow,
@@ -28,7 +28,7 @@ impl<'a> Routed<'a> {
         Self { server, route, runtime: runtime() }
     }
 
-    /// Python on the mount, ready to begin. Options are those of the URL.
+    /// Python on the mount, ready to begin. `options` are options of the URL.
     fn python(&self, options: &str, arguments: &[&str]) -> Program {
         let url = format!("{}{options}", self.route.url(self.server));
         let mut command = self.server.exec_by(&url, &self.runtime, "python3");
@@ -74,7 +74,7 @@ impl Program {
     }
 }
 
-/// A server with the files of the programs. `None`, with a message, without Python.
+/// Creates the file of the programs on a server. `None`, with a message, without Python.
 fn laid_out(server: AnyServer) -> Option<AnyServer> {
     if find_program("python3").is_none() {
         skip("no python3");
@@ -84,7 +84,7 @@ fn laid_out(server: AnyServer) -> Option<AnyServer> {
     Some(server)
 }
 
-/// READ is named in the log, and answered under another xid by another connection.
+/// The log names the READ, which is answered under another xid on another connection.
 fn a_read_is_answered(server: &AnyServer) {
     let routed = Routed::new(server, Swallow::for_ever(server));
     let mut program = routed.script("", "print(os.pread(fd, 4, 8192).decode())");
@@ -120,7 +120,7 @@ fn a_write_is_answered(server: &AnyServer) {
     assert_eq!(std::fs::read(server.export.join("f")).unwrap()[..4096], [b'2'; 4096]);
 }
 
-/// Requests of kernel AIO are in flight together on few connections, so that each closes with others on it.
+/// Many requests of kernel AIO are in flight on few connections, so that each closed connection has others.
 fn kernel_aio_is_answered(server: &AnyServer) {
     if !std::process::Command::new("python3")
         .args(["-c", "import ctypes; ctypes.CDLL('libaio.so.1')"])
@@ -151,7 +151,7 @@ fn a_read_a_write_and_kernel_aio_that_another_server_swallows_are_answered_under
         .into_iter()
         .filter_map(|server| laid_out(server?))
         .collect();
-    // Each in a mount of its own, all at once: most of it is waiting.
+    // Each call has its own mount, and all run at the same time because they mostly wait.
     std::thread::scope(|scope| {
         for server in &servers {
             for call in [a_read_is_answered, a_write_is_answered, kernel_aio_is_answered] {
@@ -176,7 +176,7 @@ fn a_call_to_our_filer_keeps_xid_and_port_and_is_named() {
     assert!(err.contains(" at offset 0 unanswered for 5 s; waiting\n") && err.lines().count() == 1, "{err}");
 }
 
-/// Reads and writes without an error over a time in which nothing comes through; what was logged.
+/// Reads and writes without an error while no data comes through for a time. Returns the log.
 fn waits_for_a_route(server: &AnyServer, break_link: impl FnOnce(&Swallow), mend_link: impl FnOnce(&Swallow)) -> String {
     const OUTAGE: Duration = Duration::from_secs(8);
     let routed = Routed::new(server, Swallow::for_ever(server));
@@ -215,7 +215,7 @@ fn a_route_that_stands_still_and_a_link_that_is_down_for_eight_seconds_are_a_pau
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let logged = waits_for_a_route(&server, |route| route.stand_still(true), |route| route.stand_still(false));
-            assert!(!logged.contains("answers others"), "{logged}"); // the server answered no call
+            assert!(!logged.contains("answers others"), "{logged}"); // no call was answered
         });
         ganesha.as_ref().map(|ganesha| scope.spawn(|| waits_for_a_route(ganesha, |_| link("down"), |_| link("up"))));
     });

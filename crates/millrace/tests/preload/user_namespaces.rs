@@ -1,5 +1,6 @@
-//! A process in a user namespace below the mount's: servers are sent the mount's numbers of users, and it is told its own, as a kernel
-//! does. Local disk is the oracle.
+//! A process in a user namespace below the mount's. Servers get the user ids of the mount's
+//! namespace, and the process gets those of its own, as with a kernel's client. The results must be
+//! those on local disk.
 
 use crate::support::filer::Filer;
 use crate::support::{Scratch, is_root, millrace, preload_library, skip, succeed, text};
@@ -17,7 +18,7 @@ struct World {
 }
 
 impl World {
-    /// None, with a word why, where this cannot be tried.
+    /// `None`, with a message, if this host cannot run the test.
     fn new(label: &str) -> Option<Self> {
         if !is_root() {
             skip("only root can become another user");
@@ -37,7 +38,7 @@ impl World {
         Some(Self { filer, runtime, scratch })
     }
 
-    /// `/bin/sh -c script` by her, over Direct NFS.
+    /// `/bin/sh -c script` as this user, over Direct NFS.
     fn shell(&self, script: &str) -> Command {
         let mut command = by_alice();
         command.arg(millrace().get_program());
@@ -46,7 +47,7 @@ impl World {
         command
     }
 
-    /// The same script in a folder of this host and in one of a mount tells the same.
+    /// Asserts that a script prints the same in a local folder and in a folder of a mount.
     fn same_as_local(&self, script: &str) {
         let local = self.scratch.folder("local");
         chown(&local, Some(ALICE), Some(ALICE)).unwrap();
@@ -85,7 +86,7 @@ fn root_of_a_user_namespace_is_the_user_it_stands_for() {
 #[test]
 fn a_directory_of_a_mount_that_the_process_does_not_reach_takes_no_file() {
     let Some(world) = World::new("namespace-stranger") else { return };
-    // Nobody has a number in a namespace without a map, so it is another user with another mount who works there.
+    // A namespace without a map has no user ids. So the script works as another user with another mount.
     let script = "mkdir /db/t; cd /db/t; exec unshare --user sh -c 'echo lost > lost; mkdir lost.d; cat /db/t/lost'";
     let ended = world.shell(script).output().unwrap();
     assert!(!ended.status.success(), "{}", text(&ended));

@@ -1,4 +1,5 @@
-//! Several users on one mount: one set of locks, one idea of each file, and every call with the credentials it is made with.
+//! Several users on one mount share its locks and its state of each file. Every call has the
+//! credentials of its caller.
 
 use crate::support::filer::Filer;
 use crate::support::{
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 const ALICE: u32 = 4001;
 const BOB: u32 = 4002;
-/// The group both are in.
+/// The group of both users.
 const TEAM: u32 = 4100;
 
 /// A filer, and a runtime directory that the group shares.
@@ -25,13 +26,13 @@ struct World {
 }
 
 impl World {
-    /// None, with a word why, where this cannot be tried.
+    /// `None`, with a message, if this host cannot run the test.
     fn new(label: &str, filer_options: &[&str], query: &'static str) -> Option<Self> {
         if !is_root() {
             skip("only root can be several users");
             return None;
         }
-        // The distribution's, which every user may run.
+        // The distribution's Python, which every user may run.
         let python = PathBuf::from("/usr/bin/python3");
         if !python.is_file() {
             skip("no /usr/bin/python3");
@@ -351,7 +352,7 @@ fn a_user_who_mounts_what_another_has_mounted_apart_is_told_so_and_one_of_the_sa
         command.env("MILLRACE_RUNTIME_DIR", own.path());
         command
     };
-    // A keeper has its name a moment after its lock.
+    // A keeper publishes its name a moment after it has its lock.
     await_until("the warning", Duration::from_secs(20), || told(&mut alone()).then_some(()));
     assert!(!told(&mut world.python(BOB, "")), "they share the mount");
     holder.finish();
@@ -365,7 +366,7 @@ fn a_user_who_mounts_what_another_has_mounted_apart_is_told_so_and_one_of_the_sa
 #[test]
 fn exec_makes_the_directory_of_a_group_and_refuses_a_group_that_is_not_the_users() {
     let Some(world) = World::new("users-group", &[], "") else { return };
-    // A number that no group of this host has.
+    // A group id that this host does not use.
     let group = 3_000_000 + std::process::id();
     let directory = PathBuf::from(format!("/dev/shm/millrace-group-{group}"));
     let exec = |as_member: bool, script: &str| {

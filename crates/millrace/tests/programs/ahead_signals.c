@@ -1,5 +1,5 @@
-/* Reads a file from front to back, and hints at blocks and reads them, while a signal handler does the same with descriptors of its own. Each block
- * of 8 KiB begins with its number. */
+/* Reads a file sequentially, and gives hints for blocks and reads them. Meanwhile a signal handler
+ * does the same with its own descriptors. Each block of 8 KiB begins with its number. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
@@ -21,7 +21,8 @@ static void block(int fd, long number, int seeks)
 		failed = 1;
 }
 
-/* The next signal. Not by an interval: on a slow processor a handler takes longer than any, and nothing else would be done. */
+/* Sets the next signal. This is not an interval timer: on a slow processor a handler takes longer
+ * than any interval, and the program would run nothing else. */
 static void arm(void)
 {
 	struct itimerval once = { { 0, 0 }, { 0, 300 } };
@@ -35,7 +36,7 @@ static void handler(int signal)
 	(void)signal;
 	if (inside++ < 2) {
 		if (inside == 1)
-			arm(); /* one more may come into this one */
+			arm(); /* one more signal may interrupt this handler */
 		for (int i = 0; i < 4; i++) {
 			block(handlers, next++ % PIECES, 1);
 			chance = chance * 1103515245 + 12345;
@@ -60,7 +61,7 @@ int main(int count, char **names)
 		lseek(in_order, 0, SEEK_SET);
 		for (long i = 0; i < PIECES; i++) {
 			block(in_order, i, 0);
-			free(malloc(i * 64)); /* whose locks a handler may not wait for */
+			free(malloc(i * 64)); /* a handler may not wait for the allocator's locks */
 			if (i % 64 == 0)
 				for (long j = 0; j < 64; j++)
 					posix_fadvise(at_random, (i + j * 37) % PIECES * PIECE, PIECE, POSIX_FADV_WILLNEED);

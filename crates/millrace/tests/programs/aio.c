@@ -1,4 +1,4 @@
-/* What POSIX asynchronous I/O does (tell.h). */
+/* POSIX asynchronous I/O (tell.h). */
 #define _GNU_SOURCE
 #include "tell.h"
 #include <aio.h>
@@ -25,7 +25,7 @@ static void call(union sigval value)
 	sem_post(&called);
 }
 
-/* The signal is blocked but here, so that none is missed. */
+/* The signal is blocked everywhere else, so that no signal is missed. */
 static void await_signals(int count)
 {
 	sigset_t none;
@@ -47,7 +47,8 @@ static void await(struct aiocb *request)
 	T(aio_return(request));
 }
 
-/* Each request has a place of its own: glibc's thread may look at one once more after it has set its result. */
+/* Each request has its own memory: glibc's thread may read a request once more after it has set its
+ * result. */
 static struct aiocb *ask(int fd, int operation, char *buffer, int count, int offset, int notify, int value)
 {
 	static struct aiocb requests[64];
@@ -109,7 +110,7 @@ static void requests(void)
 	E(aio_fsync(77, request));
 	request = ask(reader, 0, NULL, 0, 0, SIGEV_NONE, 0);
 	E(aio_fsync(O_SYNC, request));
-	/* All zeroes: a notification by signal 0, which is none. */
+	/* All zeroes: a notification by signal 0, which sends no signal. */
 	request = ask(fd, 0, got, 2, 0, 0, 0);
 	memset(&request->aio_sigevent, 0, sizeof request->aio_sigevent);
 	E(aio_read(request));
@@ -167,7 +168,7 @@ static void lists(void)
 	await(requests[0]);
 	E(lio_listio(LIO_NOWAIT, requests, 0, &event));
 	T(sem_wait(&called));
-	/* Files of both kinds in one list; it is done when all are. */
+	/* One list has files of both kinds. The call returns when all requests are done. */
 	for (int i = 0; i < 4; i++)
 		requests[i] = ask(i % 2 ? fd : other, LIO_WRITE, buffer, 10, 100 * i, SIGEV_NONE, 0);
 	requests[4] = ask(fd, LIO_NOP, NULL, 0, 0, SIGEV_NONE, 0);
@@ -184,7 +185,7 @@ static void lists(void)
 		await(requests[i]);
 		tell(" got %.4s", got[i]);
 	}
-	/* One that fails does not keep the others back. */
+	/* A failed request does not stop the others. */
 	requests[0] = ask(reader, LIO_WRITE, buffer, 10, 0, SIGEV_NONE, 0);
 	requests[1] = ask(fd, LIO_WRITE, buffer, 10, 500, SIGEV_NONE, 0);
 	E(lio_listio(LIO_WAIT, requests, 2, NULL));

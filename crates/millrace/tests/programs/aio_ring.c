@@ -1,5 +1,6 @@
-// Kernel AIO as QEMU and Seastar use it: an eventfd says that there are events, and the program takes them from the ring that lies at the
-// address of the context. It never calls io_getevents. The directory given, and another: requests on files of both in one context.
+// Kernel AIO as QEMU and Seastar use it: an eventfd reports that there are events, and the program
+// takes them from the ring at the address of the context. It never calls io_getevents. Arguments: a
+// directory and another one. One context has requests on files of both.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/aio_abi.h>
@@ -27,7 +28,7 @@ static int open_in(const char *directory) {
 static struct ring *ring;
 static int eventfd_of_all;
 
-// Submits DEPTH requests, takes their events, and says how many were answered in full.
+// Submits DEPTH requests, takes their events, and returns how many succeeded completely.
 static int round_of(aio_context_t context, const int *files, char **buffers, int operation, int round) {
     struct iocb requests[DEPTH], *list[DEPTH];
     memset(requests, 0, sizeof requests);

@@ -1,5 +1,6 @@
-// With -DLIBRARY: a library that defines libc's functions by syscall(2), as allocators and profilers do. Without: a program linked with
-// it, which uses them in a directory and prints what they answered.
+// With -DLIBRARY: a library that defines libc's functions by syscall(2), as allocators and
+// profilers do. Without: a program linked with this library, which calls the functions in a
+// directory and prints their results.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

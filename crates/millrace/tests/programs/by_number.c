@@ -1,4 +1,4 @@
-/* System calls by their numbers, through syscall(2): what each does and answers in a folder (tell.h). */
+/* System calls by their numbers, through syscall(2): their effects and results in a folder (tell.h). */
 #define _GNU_SOURCE
 #include "tell.h"
 #include <linux/openat2.h>
@@ -18,9 +18,9 @@
 #define SYS_fchmodat2 452
 #endif
 
-/* A call and its answer: a number, or the error. */
+/* Prints a call and its result: a number or the error. */
 #define N(...) do { errno = 0; long is = syscall(__VA_ARGS__); tell(" %s = %ld %s", #__VA_ARGS__, is, is < 0 ? strerrorname_np(errno) : ""); } while (0)
-/* The same for what gives a descriptor, whose number is chance. */
+/* The same for a call that returns a descriptor, whose number is not fixed. */
 #define D(fd, ...) do { errno = 0; fd = syscall(__VA_ARGS__); tell(" %s %s", #__VA_ARGS__, fd < 0 ? strerrorname_np(errno) : "opened"); } while (0)
 
 static struct stat found;
@@ -31,7 +31,7 @@ static void tell_stat(const char *name)
 		tell("  %s: %s", name, strerrorname_np(errno));
 	else
 		tell("  %s: mode %o links %ld size %ld mtime %ld", name, found.st_mode, (long)found.st_nlink, (long)found.st_size,
-		     found.st_mtime < 10000 ? (long)found.st_mtime : 0L); /* as it was set */
+		     found.st_mtime < 10000 ? (long)found.st_mtime : 0L); /* as the program set it */
 }
 
 static void names(void)
@@ -212,7 +212,7 @@ static void sockets(void)
 	tell("  %s", told.sun_path);
 }
 
-/* A lookup within bounds is the kernel's on local disk, and nobody's on a mount. */
+/* openat2(2) with flags and a mode. */
 static void how(void)
 {
 	struct open_how how = {.flags = O_CREAT | O_RDWR, .mode = 0640};
@@ -231,6 +231,7 @@ static void how(void)
 	D(fd, SYS_openat2, AT_FDCWD, "made", &how, sizeof how);
 }
 
+/* Calls that a mount refuses, among them a lookup within bounds (`resolve` of openat2(2)). */
 static void refused(void)
 {
 	struct open_how how = {.flags = O_RDONLY, .resolve = RESOLVE_BENEATH};

@@ -1,4 +1,5 @@
-/* Threads that are cancelled by pthread_cancel: cancelled DIRECTORY. A line for each case, which says whether the thread ended and its clean-up ran. */
+/* Threads that pthread_cancel cancels. Usage: cancelled DIRECTORY. Prints a line for each case,
+ * with whether the thread ended and its clean-up ran. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -24,7 +25,7 @@ static void leave(int number) { (void)number; siglongjmp(before, 1); }
 static void clean(void *unused) { (void)unused; is_clean = 1; }
 static struct flock whole(int kind) { return (struct flock){.l_type = kind, .l_whence = SEEK_SET}; }
 
-/* One call; those that wait are made once. */
+/* Makes one call of this kind. The thread repeats it until it is cancelled. */
 static void call(const char *what) {
   char bytes[512];
   struct sockaddr_in address;
@@ -48,7 +49,7 @@ static void call(const char *what) {
   if (!strcmp(what, "a wait in recvfrom")) recvfrom(datagrams, bytes, 1, 0, (struct sockaddr *)&address, &length);
   if (!strcmp(what, "a wait in system")) (void)!system("sleep 3");
   if (!strcmp(what, "calls after a jump")) {
-    /* The lock is another process'; a signal ends the wait by a jump out of the call. */
+    /* Another process has the lock. A signal handler ends the wait by a jump out of the call. */
     if (!sigsetjmp(before, 1)) { is_there = 1; fcntl(file, F_SETLKW, &taken); }
     is_there = 2;
     for (;;) (void)!pread(file, bytes, sizeof bytes, 0);
@@ -121,5 +122,5 @@ int main(int count, char **arguments) {
     if (late) _exit(1);
     if (pwrite(file, "x", 1, 0) != 1) { perror("a call afterwards"); return 1; }
   }
-  _exit(0); /* the lock of a stream stays with the thread that was cancelled in it */
+  _exit(0); /* the lock of a stream stays with the thread that was cancelled while it had the lock */
 }

@@ -1,5 +1,6 @@
-/* Access modes, status flags and locks of descriptors, as facts, over dup, fork, exec and close. Runs in the folder given;
- * the same on local disk and on a mount. Prints one line per broken fact and ends with their number. */
+/* Checks access modes, status flags and locks of descriptors over dup, fork, exec and close. Runs
+ * in the folder given, with the same result on local disk and on a mount. Prints one line per wrong
+ * fact and returns their number. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +28,7 @@ static void put(const char *name, const char *text)
 	FACT(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && close(fd) == 0);
 }
 
-/* What a child says, asked for by number. */
+/* Returns a child's answer to a question. */
 static int ask(int (*question)(void))
 {
 	int status;
@@ -126,7 +127,7 @@ static int set(int fd, int command, int type, long start, long length)
 }
 #define REFUSED(call) (errno = 0, (call) == -1 && (errno == EAGAIN || errno == EACCES))
 
-/* 0: this process may have the lock; 1: it may not; 2: something else is wrong. */
+/* 0: this process may have the lock; 1: it may not; 2: another error. */
 static long tried_start, tried_length;
 static int tried_type, tried_command;
 static int try(void)
@@ -162,12 +163,13 @@ static void locks_of_processes(void)
 	FACT(other(F_SETLK, F_WRLCK, 14, 1) == 1 && other(F_SETLK, F_WRLCK, 15, 1) == 0 && other(F_OFD_SETLK, F_RDLCK, 14, 1) == 1);
 	FACT(set(locked, F_SETLK, F_UNLCK, 8, 100) == 0 && other(F_SETLK, F_WRLCK, 8, 0) == 0 && other(F_SETLK, F_WRLCK, 7, 0) == 1);
 	FACT(ask(child_has_none) == 0 && other(F_SETLK, F_RDLCK, 0, 1) == 1);
-	/* Its name goes, and others come: nobody who looks whether it is open may drop the locks. */
+	/* The name is replaced and the file is opened and closed again. None of that may drop the
+	 * locks of the file that is still open. */
 	FACT(rename("other", "locked") == 0 && ask(child_has_none) == 0);
 	int again = open("locked", O_RDWR);
 	close(again);
 	FACT(ask(child_has_none) == 0);
-	/* Any descriptor of the file that is closed takes the process' locks with it. */
+	/* A close of any descriptor of the file drops the process's locks. */
 	struct flock lock = a_lock(F_WRLCK, 0, 10);
 	close(reader);
 	int status, pid = fork();
@@ -200,7 +202,7 @@ static void waits(int command, int holder_command)
 	sigaction(SIGALRM, &action, NULL), setitimer(ITIMER_REAL, &soon, NULL);
 	FACT(FAILS(set(locked, command, F_RDLCK, 9, 1), EINTR));
 	setitimer(ITIMER_REAL, &never, NULL);
-	/* With the holder's death the wait ends, whatever signals come meanwhile. */
+	/* The wait ends when the holder is killed, although signals arrive meanwhile. */
 	action.sa_flags = SA_RESTART, soon.it_interval.tv_usec = 5000;
 	sigaction(SIGALRM, &action, NULL), setitimer(ITIMER_REAL, &soon, NULL);
 	pid_t killer = fork();
@@ -212,7 +214,7 @@ static void waits(int command, int holder_command)
 	close(locked), close(ready[0]), close(ready[1]);
 }
 
-/* After exec: the lock must be there until the descriptor is closed. */
+/* After exec the lock must exist until the descriptor is closed. */
 static void locks_over_exec(void)
 {
 	int up[2], down[2], status;
@@ -260,13 +262,14 @@ static void locks_of_descriptions(void)
 	lock = a_lock(F_RDLCK, 8, 0);
 	FACT(fcntl(twin, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK);
 	FACT(other(F_OFD_SETLK, F_RDLCK, 9, 1) == 1 && other(F_SETLK, F_RDLCK, 9, 1) == 1 && other(F_SETLK, F_WRLCK, 10, 1) == 0);
-	/* Locks of processes and of descriptions, of one process too, are in each other's way. */
+	/* Locks of processes and of open file descriptions exclude each other, even within one process. */
 	FACT(REFUSED(set(second, F_SETLK, F_RDLCK, 9, 1)) && set(second, F_SETLK, F_WRLCK, 10, 5) == 0);
 	FACT(REFUSED(set(description, F_OFD_SETLK, F_RDLCK, 14, 1)) && REFUSED(set(second, F_OFD_SETLK, F_RDLCK, 14, 1)));
 	lock = a_lock(F_RDLCK, 12, 0);
 	FACT(fcntl(description, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_WRLCK && lock.l_start == 10 && lock.l_pid == getpid());
 	FACT(set(second, F_SETLK, F_UNLCK, 0, 0) == 0 && set(description, F_OFD_SETLK, F_RDLCK, 0, 10) == 0);
-	/* The child's copy of the descriptor is the same description: its change holds, its close ends nothing. */
+	/* The child's copy of the descriptor has the same description: its change of the lock
+	 * lasts, and its close releases nothing. */
 	FACT(ask(child_upgrades_and_closes) == 0 && other(F_OFD_SETLK, F_RDLCK, 0, 1) == 1);
 	close(description);
 	FACT(other(F_OFD_SETLK, F_RDLCK, 0, 1) == 1);

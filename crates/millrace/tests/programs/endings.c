@@ -1,5 +1,6 @@
-/* Paths that end in a slash, in dots or in a link, given to every call that makes, removes or opens a name (tell.h): nothing but the name
- * itself may be made or removed, and an error must be the kernel's. */
+/* Paths that end in a slash, in dots or in a link, given to every call that creates, removes or
+ * opens a name (tell.h). Only the name itself may be created or removed, and an error must be the
+ * kernel's. */
 #define _GNU_SOURCE
 #include "tell.h"
 #include <limits.h>
@@ -66,7 +67,7 @@ static const struct { const char *name; int (*call)(const char *); } CALLS[] = {
 	{"rmdir", rmdir}, {"unlink", unlink}, {"remove", remove}, {"unlinkat", removed_at}, {"mkdir", directory}, {"symlink", link_text},
 	{"mkfifo", fifo}, {"mknod", node}, {"open", created}, {"open O_EXCL", created_new}, {"bind", bound},
 };
-/* These are refused without a look at the path, or after it. */
+/* These calls are refused before or after the path is resolved. */
 static const struct { const char *name; int (*call)(const char *); } REFUSED[] = {
 	{"mknod S_IFDIR", no_node}, {"readlink of 0 bytes", read_nothing}, {"truncate to -1", shorter}, {"open O_DIRECTORY", created_directory},
 };
@@ -80,7 +81,7 @@ static void one(void)
 			int is = CALLS[call].call(PATHS[i]);
 			tell("%s \"%s\" = %d %s", CALLS[call].name, PATHS[i], is, is < 0 ? strerrorname_np(errno) : "");
 			if (is == 0)
-				begin(); /* what fails must have changed nothing */
+				begin(); /* a failed call must have changed nothing */
 		}
 	for (size_t call = 0; call < sizeof REFUSED / sizeof *REFUSED; call++) {
 		errno = 0;
@@ -116,7 +117,8 @@ static void two(void)
 			}
 }
 
-/* A path that leads to `name` in the working directory, of that many bytes: `.` again and again, in the path from the root or not. */
+/* A path of this many bytes that leads to `name` in the working directory: `./` repeated, after the
+ * working directory's path or not. */
 static const char *of_length(char *into, size_t bytes, int from_root, const char *name)
 {
 	size_t length = strlen(name), at = 0;
@@ -136,7 +138,7 @@ static const char *of_length(char *into, size_t bytes, int from_root, const char
 	return into;
 }
 
-/* The longest path and link that a kernel takes, and what is one byte longer and much longer. */
+/* The longest path and link that a kernel accepts, and ones that are one byte and much longer. */
 static void lengths(void)
 {
 	static const size_t bytes[] = {4000, 4094, 4095, 4096, 4097, 9000};
@@ -144,7 +146,7 @@ static void lengths(void)
 	for (int from_root = 0; from_root < 2; from_root++)
 		for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
 			if (!from_root && (bytes[i] == 4094 || bytes[i] == 4095))
-				continue; /* on a mount the path counts from its root on: docs/compat/preload.md */
+				continue; /* on a mount the length counts from the root: docs/compat/preload.md */
 			begin();
 			tell("%zu bytes, %d", bytes[i], from_root);
 			struct stat found;
@@ -164,7 +166,7 @@ static void lengths(void)
 			E(chdir(of_length(path, bytes[i], from_root, "dir")) || chdir(".."));
 			E(unlink(of_length(path, bytes[i], from_root, "file")));
 			E(rmdir(of_length(path, bytes[i], from_root, "empty")));
-			for (size_t call = 4; call < sizeof CALLS / sizeof *CALLS - 1; call++) { /* those that make a name; that of a socket is short */
+			for (size_t call = 4; call < sizeof CALLS / sizeof *CALLS - 1; call++) { /* calls that create a name, except bind: a socket's path is short */
 				remove("made");
 				E(CALLS[call].call(of_length(path, bytes[i], from_root, "made")));
 			}
@@ -175,7 +177,7 @@ static void lengths(void)
 		}
 }
 
-/* The text of a link is looked at before the path; the longest name. */
+/* A link's text is checked before its path; and the longest name. */
 static void texts_and_names(void)
 {
 	static char path[300], text[4097];

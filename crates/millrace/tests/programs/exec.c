@@ -1,5 +1,6 @@
-/* Becomes another program by each function of the exec family: `exec inflight KIND FILE` with kernel AIO in flight,
- * `exec run KIND PROGRAM ARGUMENT` without; `exec run KIND PROGRAM ARGUMENT bare` gives an empty environment, where the function takes one. */
+/* Executes another program by each function of the exec family: `exec inflight KIND FILE` with
+ * kernel AIO in flight, `exec run KIND PROGRAM ARGUMENT` without. `exec run KIND PROGRAM ARGUMENT
+ * bare` gives an empty environment if the function has an environment argument. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +23,7 @@ static void fail(const char *what)
 	exit(3);
 }
 
-/* Writes of O_DIRECT that nobody waits for. */
+/* Submits writes with O_DIRECT and does not wait for them. */
 static void submit(const char *path)
 {
 	static struct iocb requests[REQUESTS];
@@ -42,7 +43,7 @@ static void submit(const char *path)
 		fail("io_submit");
 }
 
-/* `PROGRAM ARGUMENT 1 2 3 4 5 6 7 8 9 10`: more than fit into registers. */
+/* `PROGRAM ARGUMENT 1 2 3 4 5 6 7 8 9 10`: more arguments than there are registers for them. */
 static void become(const char *kind, const char *path, const char *argument, int bare)
 {
 	static char *nothing[] = {NULL};

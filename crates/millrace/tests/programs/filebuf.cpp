@@ -1,4 +1,5 @@
-// What C++ streams tell of files, the same in a local folder and in one of a mount. Argument: the folder.
+// C++ streams. The output must be the same in a local folder and in a folder of a mount. Argument:
+// the folder.
 #include <cstdio>
 #include <fcntl.h>
 #include <fstream>

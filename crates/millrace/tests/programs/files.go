@@ -1,5 +1,5 @@
-// Makes a file of 1,000 lines in the directory named, syncs, reads, renames and removes it, from several goroutines at once.
-// Says what it read.
+// Creates a file of 1,000 lines in the directory given, and syncs, reads, renames and removes it,
+// in several goroutines at the same time. Prints what it read.
 package main
 
 import (

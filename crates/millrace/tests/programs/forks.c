@@ -1,5 +1,6 @@
-/* Children of every kind of fork read and write a file beside their parent's threads, block by block; every block read is
- * checked. Usage: forks FILE KIND ROUNDS. Prints what was wrong; status 0 when nothing was. */
+/* Children of every kind of fork read and write a file at the same time as their parent's threads,
+ * block by block, and check every block. Usage: forks FILE KIND ROUNDS. Prints each fault. The
+ * status is 0 if there was no fault. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +28,7 @@ static int fd;
 static const char *path;
 static unsigned rounds;
 static atomic_int stop;
-static atomic_int wrong; /* of this process' memory */
+static atomic_int wrong; /* in this process's memory */
 
 static void say(const char *who, const char *what, unsigned block, long detail)
 {
@@ -38,7 +39,7 @@ static void say(const char *who, const char *what, unsigned block, long detail)
 	wrong++;
 }
 
-/* Each user has SHARE blocks of its own, the blocks of user u begin at u * SHARE. */
+/* Each user has SHARE blocks of its own. The blocks of user u begin at u * SHARE. */
 static int put(uint64_t *buffer, unsigned block, uint64_t version)
 {
 	for (int at = 0; at < BLOCK / 8; at++)
@@ -54,7 +55,7 @@ static int differs(const uint64_t *buffer, unsigned block, uint64_t version)
 	return 0;
 }
 
-/* Reads and writes the blocks of one user; what lies there is known to it alone. */
+/* Reads and writes the blocks of one user. Only this user writes them. */
 static void work(const char *who, unsigned user, uint64_t *versions, unsigned count, atomic_int *until)
 {
 	uint64_t buffer[BLOCK / 8];
@@ -73,7 +74,7 @@ static void work(const char *who, unsigned user, uint64_t *versions, unsigned co
 		if (wrong > 8)
 			break;
 		if (!count)
-			nanosleep(&pause, NULL); /* so that a thread does not keep what only one may have at a time */
+			nanosleep(&pause, NULL); /* so that a thread does not always hold what only one may have at a time */
 	}
 	if (fsync(fd) != 0)
 		say(who, "fsync", 0, errno);
@@ -87,7 +88,7 @@ static void *thread(void *number)
 	return NULL;
 }
 
-/* Reads inside whatever read or write it interrupts, and asks to be called again after some progress of that. */
+/* Reads within the read or write that it interrupts, and sets the next signal for some time later. */
 static void on_alarm(int signal)
 {
 	struct itimerval soon = {{0, 0}, {0, 2000}};
@@ -100,13 +101,13 @@ static void on_alarm(int signal)
 	errno = before;
 }
 
-/* What a child does: its own blocks, under signals, and the namespace. */
+/* The work of a child: its own blocks, under signals, and names. */
 static int child(void *shares_memory)
 {
 	struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
 	struct itimerval soon = {{0, 0}, {0, 2000}}, never = {{0, 0}, {0, 0}};
 	if (!shares_memory)
-		wrong = 0; /* what its parent has found, the parent tells */
+		wrong = 0; /* the parent reports what it has found */
 	sigaction(SIGALRM, &action, NULL);
 	setitimer(ITIMER_REAL, &soon, NULL);
 	work("child", THREADS + 1, versions[THREADS + 1], rounds, NULL);
@@ -143,7 +144,8 @@ static char *stack_end(void)
 	return stack + bytes;
 }
 
-/* Forks as `kind` says; -2 for a kind that there is not. A kind that runs `child` by itself never returns 0. */
+/* Forks in the way of `kind`. Returns -2 for an unknown kind. With a kind that runs `child` by
+ * itself, it never returns 0. */
 static pid_t make(const char *kind)
 {
 	struct clone_args args = {.exit_signal = SIGCHLD};
@@ -186,7 +188,7 @@ static pid_t make(const char *kind)
 	return -2;
 }
 
-/* Waits for a child; its status, or -1 when it does not end. */
+/* Waits for a child. Returns its status, or -1 if it does not end. */
 static int ended(pid_t pid)
 {
 	struct timespec pause = {0, 5000000};
@@ -229,7 +231,7 @@ int main(int count, char **words)
 		int status = ended(pid);
 		if (status != 0)
 			say("parent", status == -1 ? "the child does not end" : "the child's status", 0, status);
-		if (turn == 0) /* the first child has seen no thread: the connections it made must not be met by these */
+		if (turn == 0) /* the first child had no threads: these must not use the connections it made */
 			for (uintptr_t number = 0; number < THREADS; number++)
 				pthread_create(&threads[number], NULL, thread, (void *)number);
 		if (wrong)

@@ -1,6 +1,6 @@
-/* A worker of stopped.py whose calls are left by siglongjmp at random moments: jumping DIRECTORY NUMBER REPORT.
- * It reports each call that ended, as `worker` there does; a call that it left may be done or not.
- * `left N` says that N was the last version or line tried. */
+/* A worker of stopped.py that leaves its calls by siglongjmp at random moments: jumping DIRECTORY
+ * NUMBER REPORT. It reports each completed call, as `worker` does there. A call that it left may
+ * have been executed or not. `left N` says that N was the last version or line that it tried. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,7 @@ static char log_path[4096], own_path[4096], name[4096], moved[4096];
 static int log_file, own_file, number;
 static uint64_t line, version, found[1024];
 
-/* One call of the kind, or a few; 0, or -1 with errno. */
+/* Makes one call of this kind, or a few. Returns 0, or -1 with errno. */
 static int act(int what) {
   char text[80];
   struct stat status;
@@ -88,7 +88,7 @@ int main(int argc, char **argv) {
     const char *kind = failed ? "error" : left ? "left" : kinds[what];
     uint64_t value = failed ? (uint64_t)error : what < 2 ? line : what == 2 ? version : 0;
     if (what == 2 && !left) acknowledged = version;
-    /* Of the versions whose calls were left, any may stand. */
+    /* The file may have any version whose write was left. */
     if (what == 5 && !left && !failed && acknowledged && (found[0] > version || found[0] < acknowledged)) {
       kind = "wrong";
       value = found[0];

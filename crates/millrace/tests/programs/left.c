@@ -1,4 +1,5 @@
-/* Calls that a signal handler leaves by siglongjmp, handlers on a stack of their own, threads that are cancelled: left DIRECTORY CASE. */
+/* Calls that a signal handler leaves by siglongjmp, handlers on their own stack, and cancelled
+ * threads: left DIRECTORY CASE. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -28,7 +29,7 @@ static void use(int stack) {
   sigaction(SIGALRM, &action, 0);
 }
 
-/* How many of `count` calls were left. */
+/* Number of calls that were left, of `count`. */
 static int leave_calls(int count, ssize_t (*call)(int)) {
   volatile int left = 0;
   for (volatile int i = 0; i < count; i++) {
@@ -78,7 +79,7 @@ int main(int argc, char **argv) {
   if (!strcmp(what, "reads") || !strcmp(what, "stack")) printf("left %d\n", leave_calls(200, reads));
   if (!strcmp(what, "writes")) printf("left %d\n", leave_calls(80, writes));
   if (!strcmp(what, "logs")) {
-    /* The first writes of a file are sent at once, those that follow are gathered. */
+    /* The library sends the first writes of a file at once, and coalesces those that follow. */
     log_lines(4);
     printf("begun\n");
     getchar();

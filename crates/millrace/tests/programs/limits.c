@@ -32,7 +32,7 @@ static void writes(void)
 	struct sigaction action = {.sa_handler = seen};
 	sigaction(SIGXFSZ, &action, NULL);
 	int fd = open("file", O_CREAT | O_RDWR, 0644), other = open("other", O_CREAT | O_RDWR, 0644);
-	E(pwrite(fd, block, 8192, 20000) < 0); /* longer than the limit before there is one */
+	E(pwrite(fd, block, 8192, 20000) < 0); /* longer than the later limit, before it is set */
 	limit(LIMIT);
 	T(write(fd, block, 8192));
 	T(write(fd, block, 8192)); /* up to the limit */
@@ -43,7 +43,7 @@ static void writes(void)
 	T(pwrite(fd, block, 100, LIMIT - 50));
 	T(pwrite(fd, block, 0, LIMIT + 5));
 	tell_size(fd);
-	E(ftruncate(fd, 25000)); /* shorter than it is */
+	E(ftruncate(fd, 25000)); /* shorter than the file */
 	E(ftruncate(fd, 30000));
 	tell_size(fd);
 	E(truncate("other", LIMIT));
@@ -95,7 +95,7 @@ static void others(void)
 	tell("aio %s", strerrorname_np(aio_error(&request)));
 }
 
-/* What the limit is by default: the end of the program. */
+/* The default action at the limit ends the program. */
 static void fatal(void)
 {
 	pid_t child = fork();
@@ -112,7 +112,7 @@ static void fatal(void)
 	waitpid(child, &status, 0);
 	tell("ended by signal %d", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 	limit(100);
-	E(system("printf %0200d 7 > by-shell") == 0); /* a limit is inherited */
+	E(system("printf %0200d 7 > by-shell") == 0); /* a child inherits the limit */
 	tell_size(open("by-shell", O_RDONLY));
 }
 

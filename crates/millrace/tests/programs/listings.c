@@ -1,4 +1,4 @@
-/* What the functions that list directories and walk trees find (tell.h). */
+/* Results of the functions that list directories and walk trees (tell.h). */
 #define _GNU_SOURCE
 #include "tell.h"
 #include <dirent.h>
@@ -23,7 +23,7 @@ static void note(const char *format, ...)
 
 static int by_text(const void *one, const void *other) { return strcmp(*(char *const *)one, *(char *const *)other); }
 
-/* In an order of their own: that of a directory is the file system's. */
+/* Prints the notes in sorted order, because the order of a directory depends on the file system. */
 static void tell_notes(void)
 {
 	qsort(lines, line_count, sizeof *lines, by_text);
@@ -74,7 +74,7 @@ static void scans(void)
 			if (found >= 0)
 				free(list);
 		}
-	E((found = scandir(local, &list, not_dots, alphasort)) < 0); /* a link into the folder */
+	E((found = scandir(local, &list, not_dots, alphasort)) < 0); /* a link to the folder */
 	T(found);
 }
 
@@ -98,7 +98,7 @@ static void entries(void)
 					dots += entry->d_name[0] == '.';
 					if (entry->d_name[0] != '.' && fstatat(fd, entry->d_name, &st, 0) == 0) {
 						names += st.st_ino == entry->d_ino && entry->d_type == DT_REG;
-						/* Removing what was listed skips nothing. */
+						/* The removal of listed names skips no other name. */
 						if (removes)
 							unlinkat(fd, entry->d_name, 0);
 					}
@@ -112,7 +112,7 @@ static void entries(void)
 			while ((got = calls[call](again++ % 2 ? fd : twin, buffer, sizeof buffer)) > 0)
 				for (int at = 0; at < got; at += ((struct dirent64 *)(buffer + at))->d_reclen)
 					names--;
-			T(names); /* the dots, or both */
+			T(names); /* minus the dots, if this function lists them */
 			E(calls[call](fd, buffer, 1024) < 0);
 			T(lseek(fd, 0, SEEK_SET));
 			E(calls[call](fd, buffer, 4) < 0);
@@ -140,7 +140,7 @@ static int skip_a, stop_at_two;
 static int seen(const char *path, const struct stat *st, int kind, struct FTW *where)
 {
 	struct stat here;
-	/* With FTW_CHDIR the name can be reached from where we are. */
+	/* With FTW_CHDIR the name is in the working directory. */
 	int reached = lstat(path + where->base, &here) == 0 && here.st_ino == st->st_ino;
 	note("%s is %d, size %ld, base %s, level %d, reached %d", path, kind, kind == FTW_F ? (long)st->st_size : 0L, path + where->base,
 	     where->level, reached);
@@ -187,7 +187,7 @@ static void walks(void)
 static int by_name(const FTSENT **one, const FTSENT **other) { return strcmp((*one)->fts_name, (*other)->fts_name); }
 static int by_name_back(const FTSENT **one, const FTSENT **other) { return by_name(other, one); }
 
-static int has_stat; /* of the walk */
+static int has_stat; /* whether the walk has attributes */
 
 static void tell_entry(const char *how, FTSENT *entry, int is_reached)
 {
@@ -216,7 +216,8 @@ static void tell_children(FTS *walk, int only)
 			tell_entry("child", each, 0);
 }
 
-/* What is done with an entry by its name: 0 nothing, else one of fts_set, or a look at the children before it goes on. */
+/* What to do with an entry of this name: 0 nothing, one of the values of fts_set, or a list of its
+ * children first. */
 enum { CHILDREN = 100, NAMES, CHILDREN_SKIP_B };
 static struct { const char *name; int what; } wishes[4];
 
@@ -289,17 +290,17 @@ static void fts(void)
 		wishes[0].name = "t", wishes[0].what = CHILDREN_SKIP_B;
 		walk_of("children with wishes", tree, options[option], by_name);
 	}
-	FTS *left = fts_open(absolute, FTS_PHYSICAL, by_name); /* closed in the middle */
+	FTS *left = fts_open(absolute, FTS_PHYSICAL, by_name); /* closed before its end */
 	for (int i = 0; i < 5; i++)
 		fts_read(left);
 	E(fts_close(left));
 	E(access("t", F_OK));
-	/* Directories that go away, or cannot be read, while the walk is above them. */
+	/* Directories that are removed, or become unreadable, before the walk enters them. */
 	FTS *walk = fts_open(tree, FTS_PHYSICAL, by_name);
 	FTSENT *entry;
 	while ((entry = fts_read(walk))) {
 		if (entry->fts_info == FTS_DNR)
-			tell("  unreadable %s", strerrorname_np(errno)); /* programs look at errno too */
+			tell("  unreadable %s", strerrorname_np(errno)); /* programs read errno too */
 		tell_entry("read", entry, 1);
 		if (strcmp(entry->fts_name, "empty") == 0 && entry->fts_info == FTS_D)
 			rmdir("empty");
@@ -309,7 +310,7 @@ static void fts(void)
 	tell("  ended %s", errno ? strerrorname_np(errno) : "");
 	E(fts_close(walk));
 	chmod("t/a", 0755);
-	/* The way a tree is removed. */
+	/* The removal of a tree. */
 	walk = fts_open(tree, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
 	while ((entry = fts_read(walk)))
 		if (entry->fts_info != FTS_D && (entry->fts_info == FTS_DP ? rmdir(entry->fts_accpath) : unlink(entry->fts_accpath)) != 0)
@@ -318,7 +319,7 @@ static void fts(void)
 	E(access("t", F_OK));
 }
 
-static int opened; /* by the program's own function */
+static int opened; /* number of opens by the program's own function */
 static void *my_opendir(const char *path) { opened++; return opendir(path); }
 static struct dirent *my_readdir(void *stream) { return readdir(stream); }
 static void my_closedir(void *stream) { closedir(stream); }
@@ -342,7 +343,7 @@ static void globs(void)
 	E(glob("t/none*", 0, NULL, &found));
 }
 
-/* The directory and the beginning of the name; the rest is chance. */
+/* Prints the directory and the beginning of the name. The rest is random. */
 static void names(void)
 {
 	static const char *const folders[] = {"t", "t/a//", ".", "none", NULL};

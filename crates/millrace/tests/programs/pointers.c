@@ -1,4 +1,4 @@
-/* Pointers that lead to no memory: each call answers EFAULT, and the program goes on (tell.h). */
+/* Pointers to no memory: each call returns EFAULT, and the program continues (tell.h). */
 #define _GNU_SOURCE
 #include "tell.h"
 #include <dirent.h>
@@ -60,7 +60,7 @@ static void pointers(void)
 	E(stat(pages + 4095, &(struct stat){0}));
 	tell("a buffer that does not end");
 	int fd = open("file", O_RDWR);
-	T(pwrite(fd, pages + 4090, 20, 0) <= 6); /* a part of it, or an error */
+	T(pwrite(fd, pages + 4090, 20, 0) <= 6); /* only the part before the hole, or an error */
 	E(fstat(fd, (struct stat *)(pages + 4090)));
 	tell("text of the program");
 	E(stat("file", (struct stat *)"a constant that is long enough for a page of its own, or not"));

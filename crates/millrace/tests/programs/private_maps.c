@@ -1,4 +1,5 @@
-// What mmap(2), madvise(2) and mremap(2) promise of private mappings of a file, in the directory given: one line for each.
+// What mmap(2), madvise(2) and mremap(2) promise for private mappings of a file. Argument: the
+// directory. Prints one line for each.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -23,7 +24,7 @@ static void on_bus(int signal) {
 
 static void say(const char *what, long value) { printf("%s: %ld\n", what, value); }
 
-// The byte at an address; -1 where there is no byte of the file.
+// The byte at an address, or -1 if the file has no byte there.
 static int byte_at(volatile unsigned char *at) { return sigsetjmp(before, 1) ? -1 : *at; }
 
 static unsigned char *map(size_t bytes, int protection, int flags, int fd, off_t offset) {

@@ -1,5 +1,5 @@
-# What a program may do in a directory: a line for each way to ask, `ok` or the error. `f` is a private file of another user, `program` a
-# private program, `closed` a private directory.
+# What a program may do in a directory: one line per operation, with `ok` or the error. `f` is a
+# private file of another user, `program` a private program, `closed` a private directory.
 import ctypes, os, subprocess, sys
 
 os.chdir(sys.argv[1])

@@ -1,5 +1,5 @@
-/* What a file system owes a program, as facts. Runs in the folder given; the same on local disk and on a mount.
- * Prints one line per broken fact and ends with their number. */
+/* Checks what a file system promises to a program. Runs in the folder given, with the same result
+ * on local disk and on a mount. Prints one line per wrong fact and returns their number. */
 #define _GNU_SOURCE
 #include <aio.h>
 #include <dirent.h>
@@ -257,7 +257,7 @@ static void links(void)
 	FACT(symlink(target, "abs") == 0 && holds("abs", "linked"));
 	FACT(symlink("loop", "loop") == 0 && open("loop", O_RDONLY) == -1 && errno == ELOOP);
 	FACT(symlink("/etc/hostname", "out") == 0 && stat("out", &st) == stat("/etc/hostname", &st));
-	/* A link of the host into the folder. */
+	/* A link on the host to the folder. */
 	char local[] = "/tmp/millrace-link-XXXXXX";
 	FACT(mkdtemp(local) != NULL);
 	char link_to[PATH_MAX], through[PATH_MAX + 8];
@@ -427,7 +427,7 @@ static void limits(void)
 	FACT(open("excl", O_CREAT | O_EXCL | O_RDWR, 0600) == -1 && errno == EMFILE);
 	for (int spare = 0; spare < 4; spare++)
 		close(fds[--count]);
-	int fd = open("excl", O_CREAT | O_EXCL | O_RDWR, 0600); /* the first try must not have made it */
+	int fd = open("excl", O_CREAT | O_EXCL | O_RDWR, 0600); /* the first try must not have created it */
 	FACT(fd >= 0 && close(fd) == 0 && unlink("excl") == 0);
 	setrlimit(RLIMIT_NOFILE, &old);
 	FACT(close_range(fds[0], fds[count - 1], 0) == 0 && fcntl(fds[0], F_GETFD) == -1);

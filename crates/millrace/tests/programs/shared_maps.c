@@ -1,4 +1,5 @@
-// What mmap(2) promises of MAP_SHARED, said line by line: the same in a directory of the host and on a mount.
+// What mmap(2) promises for MAP_SHARED, line by line. The output must be the same in a directory of
+// the host and on a mount.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +45,7 @@ static char *map(int fd, size_t bytes, int protection, off_t offset) {
 	return mmap(NULL, bytes, protection, MAP_SHARED, fd, offset);
 }
 
-// Of a call that answers 0, or -1 with an error.
+// The result of a call that returns 0, or -1 with an error.
 static const char *outcome(int answer) { return answer == 0 ? "done" : strerrorname_np(errno); }
 
 static const char *failed(void *at) { return at == MAP_FAILED ? strerrorname_np(errno) : "mapped"; }
@@ -57,7 +58,7 @@ static char at_file(const char *name, off_t offset) {
 	return byte;
 }
 
-// Runs in a child: its exit status is what it saw.
+// Runs code in a child, and returns the child's exit status.
 #define IN_CHILD(code) ({ pid_t pid = fork(); if (pid == 0) { code; } int status; waitpid(pid, &status, 0); WEXITSTATUS(status); })
 
 static void refusals(void) {
@@ -68,7 +69,7 @@ static void refusals(void) {
 	printf("offset %s\n", failed(map(fd, PAGE, PROT_READ, 100)));
 	printf("nothing %s\n", failed(map(fd, 0, PROT_READ, 0)));
 	printf("validate %s\n", failed(mmap(NULL, PAGE, PROT_READ, MAP_SHARED_VALIDATE, fd, 0)));
-	// How a program asks whether a file lies on persistent memory.
+	// Programs make this call to find out whether a file is in persistent memory.
 	printf("sync %s\n", failed(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE | MAP_SYNC, fd, 0)));
 	char *m = map(reads, PAGE, PROT_READ, 0);
 	printf("mprotect %s\n", outcome(mprotect(m, PAGE, PROT_READ | PROT_WRITE)));

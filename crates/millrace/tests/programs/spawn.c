@@ -1,4 +1,4 @@
-/* What posix_spawn does with files and directories (tell.h). */
+/* posix_spawn with files and directories (tell.h). */
 #define _GNU_SOURCE
 #include "tell.h"
 #include <spawn.h>
@@ -6,7 +6,7 @@
 
 extern char **environ;
 
-/* Its answer, and the status of what it started. */
+/* Prints its result, and the exit status of the program that it started. */
 static void spawn(const posix_spawn_file_actions_t *actions, const char *script)
 {
 	char *const arguments[] = {"sh", "-c", (char *)script, NULL};
@@ -21,7 +21,7 @@ static void spawn(const posix_spawn_file_actions_t *actions, const char *script)
 static int descriptors(void)
 {
 	int count = 0;
-	for (int fd = 0; fd < 900; fd++) /* from there on are the library's own: sockets and locks */
+	for (int fd = 0; fd < 900; fd++) /* above that the library has its own descriptors: sockets and locks */
 		count += fcntl(fd, F_GETFD) >= 0;
 	return count;
 }
@@ -36,7 +36,7 @@ static void opens(void)
 	T(posix_spawn_file_actions_addopen(&actions, 1, "out", O_WRONLY | O_CREAT | O_TRUNC, 0640));
 	T(posix_spawn_file_actions_adddup2(&actions, 1, 2));
 	T(posix_spawn_file_actions_addopen(&actions, 9, "log", O_WRONLY | O_CREAT | O_APPEND, 0600));
-	/* Nothing is opened before it is needed, and each time again. */
+	/* A spawn opens the files, and each spawn opens them again. */
 	E(access("out", F_OK));
 	spawn(&actions, "read line; echo got $line; echo error >&2; echo log >&9");
 	tell_file("out"), tell_file("log");
@@ -89,7 +89,7 @@ static void directories(void)
 	spawn(&actions, "echo y > e/made");
 	tell_file("d/e/made");
 	posix_spawn_file_actions_destroy(&actions);
-	/* From a directory of this host relative paths are of this host. */
+	/* After a change to a directory of this host, relative paths are on this host. */
 	snprintf(here, sizeof here, "%s/relative", local);
 	posix_spawn_file_actions_init(&actions);
 	T(posix_spawn_file_actions_addchdir_np(&actions, local));
@@ -101,7 +101,8 @@ static void directories(void)
 	posix_spawn_file_actions_destroy(&actions);
 }
 
-/* A relative path from a directory of a mount: the file itself, or an error; never one beside it. */
+/* A relative path after a change to a directory of a mount: the right file, or an error, and never
+ * another file. */
 static void relative(void)
 {
 	posix_spawn_file_actions_t actions;
@@ -115,7 +116,7 @@ static void relative(void)
 	posix_spawn_file_actions_addfchdir_np(&actions, open("d", O_RDONLY | O_DIRECTORY));
 	int error = posix_spawn_file_actions_addopen(&actions, 1, "x", O_WRONLY | O_CREAT, 0600);
 	tell(" after fchdir: %s", strerrorname_np(error));
-	/* The next list in the same memory is another one. */
+	/* A new list in the same memory has none of the old state. */
 	posix_spawn_file_actions_destroy(&actions);
 	posix_spawn_file_actions_init(&actions);
 	T(posix_spawn_file_actions_addopen(&actions, 1, "x", O_WRONLY | O_CREAT, 0600));

@@ -1,4 +1,4 @@
-/* splice, posix_fallocate, FIFOs and sockets with a path, told as tell.h says. */
+/* splice, posix_fallocate, FIFOs and sockets with a path (tell.h). */
 #define _GNU_SOURCE
 #include "tell.h"
 #include <poll.h>
@@ -36,7 +36,7 @@ static void splice_section(void)
 	T(splice(fd, NULL, ends[1], NULL, 100, 0));
 	T(splice(fd, &past, ends[1], NULL, 100, 0));
 	tell_bytes("read", buffer, read(ends[0], buffer, sizeof buffer));
-	/* What is refused. */
+	/* Calls that are refused. */
 	at = 0;
 	E(splice(fd, NULL, ends[1], &at, 1, 0) < 0);
 	E(splice(ends[0], &at, fd, NULL, 1, 0) < 0);
@@ -81,7 +81,7 @@ static void splice_section(void)
 	T(lseek(big, 0, SEEK_SET));
 	T(splice(ends[0], NULL, big, NULL, 1 << 20, 0));
 	T(lseek(big, 0, SEEK_CUR));
-	/* Who waits is woken: by bytes, by room, by the end of the other side. */
+	/* Bytes, free space and the end of the other side each end a wait. */
 	pid_t child = fork();
 	if (child == 0) {
 		usleep(50000);
@@ -119,7 +119,7 @@ static void splice_section(void)
 
 static void lost_section(void)
 {
-	/* What cannot be written stays in the pipe. */
+	/* Data that cannot be written stays in the pipe. */
 	char buffer[100];
 	int ends[2];
 	int fd = open("f", O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -169,7 +169,7 @@ static void fallocate_section(void)
 		others += all[i] != 0;
 	T(others);
 	T(memcmp(all, "0123456789", 10) == 0 && memcmp(all + 8000010, "end", 3) == 0);
-	/* A file of one hole but for some bytes: they stay, and there is space for all of it. */
+	/* A file that is a hole except for some bytes: the bytes stay, and the whole file gets space. */
 	int holes = open("holes", O_RDWR | O_CREAT | O_TRUNC, 0600);
 	T(ftruncate(holes, 3000001) == 0 && pwrite(holes, "mid", 3, 1500000) == 3 && fsync(holes) == 0);
 	T(posix_fallocate(holes, 100, 3000000));
@@ -253,7 +253,7 @@ static void fifo_section(void)
 	E(fchmod(reader, 0640));
 	tell_node("p");
 	E(fchown(reader, -1, getegid()));
-	/* Another name is the same FIFO; so is the old one after a rename. */
+	/* A second name is the same FIFO. After a rename the FIFO is still the same. */
 	E(link("p", "second"));
 	E(rename("p", "moved"));
 	int third = open("second", O_WRONLY | O_NONBLOCK);
@@ -263,7 +263,7 @@ static void fifo_section(void)
 	int fourth = open("moved", O_WRONLY | O_NONBLOCK);
 	T(fourth >= 0 && write(fourth, "fourth", 6) == 6);
 	tell_bytes("read", buffer, read(reader, buffer, sizeof buffer));
-	/* Without a name it lives as long as it is open; a new one of that name is another. */
+	/* Without a name a FIFO exists as long as it is open. A new FIFO of that name is another one. */
 	E(unlink("moved"));
 	T(write(fourth, "fifth", 5));
 	tell_bytes("read", buffer, read(reader, buffer, sizeof buffer));
@@ -273,7 +273,7 @@ static void fifo_section(void)
 	close(writer), close(third), close(fourth);
 	T(read(reader, buffer, sizeof buffer));
 	close(reader);
-	/* One replaced by a rename. */
+	/* A rename replaces a FIFO. */
 	put("file", "file");
 	E(rename("file", "moved"));
 	tell_file("moved");
@@ -297,7 +297,7 @@ static void fifo_section(void)
 	struct pollfd ready = {.fd = both, .events = POLLIN};
 	T(poll(&ready, 1, 0));
 	T(write(both, "x", 1) == 1 && poll(&ready, 1, 1000) == 1);
-	/* splice knows it for a pipe. */
+	/* splice treats it as a pipe. */
 	int file = open("moved", O_RDWR);
 	T(splice(both, NULL, file, NULL, 10, 0));
 	tell_file("moved");
@@ -384,7 +384,7 @@ static void stream_section(void)
 	address = named("before"), length = sizeof address;
 	tell_bytes("recvfrom", buffer, recvfrom(served, buffer, sizeof buffer, 0, (struct sockaddr *)&address, &length));
 	T(length);
-	/* A client with a name of its own. */
+	/* A client with its own name. */
 	int second = unix_socket(SOCK_STREAM);
 	E(use(bind, second, "client"));
 	E(use(connect, second, "./s"));
@@ -392,7 +392,7 @@ static void stream_section(void)
 	int other = accept4(listener, (struct sockaddr *)&address, &length, SOCK_CLOEXEC);
 	tell_address("accept4", other >= 0, &address, length);
 	tell_names("other", other);
-	/* The name goes, the listener stays. */
+	/* The name changes, then is removed. The listener stays. */
 	E(rename("s", "renamed"));
 	E(use(connect, unix_socket(SOCK_STREAM), "s"));
 	E(use(connect, unix_socket(SOCK_STREAM), "renamed"));
@@ -402,7 +402,7 @@ static void stream_section(void)
 	E(use(connect, unix_socket(SOCK_STREAM), "renamed"));
 	T(write(other, "still", 5));
 	tell_bytes("read", buffer, read(second, buffer, sizeof buffer));
-	/* Nobody listens any more. */
+	/* The listener is closed. */
 	int again = unix_socket(SOCK_STREAM);
 	E(use(bind, again, "renamed"));
 	E(listen(again, 5));

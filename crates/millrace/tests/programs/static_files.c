@@ -1,4 +1,5 @@
-// Makes a file of 1,000 lines in the directory named, syncs, reads, renames and removes it. Says what it read.
+// Creates a file of 1,000 lines in the directory given, and syncs, reads, renames and removes it.
+// Prints what it read.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* System calls on the descriptor given, by a program that the preload library cannot see (linked statically). Prints one
- * line for each that did not fail, and ends with their number. */
+/* System calls on the descriptor given, by a statically linked program, which the preload library
+ * cannot see. Prints one line for each call that did not fail, and returns their number. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ int main(int count, char **arguments)
 	struct epoll_event event = {.events = EPOLLIN};
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
 	loff_t at = 0, to = 0;
-	if (count > 2) { /* as a program does that knows nothing: the errno is its end */
+	if (count > 2) { /* one call; the exit status is its errno */
 		int failed = strcmp(arguments[2], "read") == 0 ? read(fd, buffer, 5) < 0 : write(fd, buffer, 5) < 0;
 		return failed ? errno : 0;
 	}

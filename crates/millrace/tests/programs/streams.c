@@ -1,4 +1,4 @@
-/* What C streams do (tell.h). */
+/* C streams (tell.h). */
 #define _GNU_SOURCE
 #include "tell.h"
 #include <signal.h>
@@ -89,7 +89,7 @@ static void positions(void)
 		T(fclose(file));
 		tell_file("p");
 	}
-	/* Reading and writing by turns, characters pushed back, offsets past 4 GiB. */
+	/* Alternate reads and writes, characters pushed back, and offsets above 4 GiB. */
 	put("p", "0123456789abcdefghij");
 	file = fopen("p", "r+");
 	T(getc(file));
@@ -132,7 +132,7 @@ static FILE *tell_reopen(const char *name, const char *mode, FILE *file)
 	E(!(again = freopen(name, mode, file)));
 	if (!again)
 		return NULL;
-	T(fd < 3 || again == file); /* the standard ones are the variables' (compat/preload.md) */
+	T(fd < 3 || again == file); /* for a standard stream, the program's variable changes (compat/preload.md) */
 	T(fileno(again) == fd);
 	T(ftell(again));
 	T(appends(fileno(again)));
@@ -159,7 +159,7 @@ static void reopened(void)
 {
 	static const char *const modes[] = {"r", "r+", "a", "a+", "w", "w+", "we", "ae", "q"};
 	FILE *file;
-	for (unsigned from = 0; from < 4; from++) /* opened in the folder or locally; reopened likewise, or without a path */
+	for (unsigned from = 0; from < 4; from++) /* opened in the folder or locally; then reopened there, or without a path */
 		for (unsigned i = 0; i < sizeof modes / sizeof *modes; i++)
 			for (unsigned to = 0; to < 3; to++) {
 				char *mine = malloc(64);
@@ -174,7 +174,7 @@ static void reopened(void)
 					ungetc('u', file);
 				}
 				file = tell_reopen(to == 0 ? "two" : to == 1 ? local : NULL, modes[i], file);
-				memset(mine, '#', 64); /* no longer the stream's */
+				memset(mine, '#', 64); /* the stream no longer uses this buffer */
 				if (file) {
 					tell_use(file, "after");
 					T(fseek(file, 0, SEEK_END));
@@ -183,7 +183,7 @@ static void reopened(void)
 				tell_file("one"), tell_file("two"), tell_file(local);
 				free(mine);
 			}
-	/* What cannot be opened closes the stream. */
+	/* A failed freopen closes the stream. */
 	file = fopen("one", "w");
 	int fd = fileno(file);
 	fputs("kept", file);
@@ -193,7 +193,7 @@ static void reopened(void)
 	T(fileno(file));
 	T(fclose(file));
 	tell_file("one");
-	/* A stream that is reopened when its file has no name any more. */
+	/* A stream is reopened after its file has lost its name. */
 	file = fopen("one", "w+");
 	fputs("unlinked", file);
 	T(unlink("one"));
@@ -201,7 +201,7 @@ static void reopened(void)
 		tell_use(file, "!");
 		fclose(file);
 	}
-	/* Many, and none may be confused with another. */
+	/* Many streams, none of which may be confused with another. */
 	FILE *many[50];
 	for (int i = 0; i < 50; i++)
 		many[i] = fopen(i % 2 ? local : "one", "a");
@@ -242,7 +242,7 @@ static void standard_reopened(void)
 	printf("nowhere");
 	T(fflush(stdout));
 	tell_file("out2");
-	/* glibc buffers what freopen opened, stderr too. */
+	/* glibc buffers a stream after freopen, stderr too. */
 	T(tell_reopen("err", "w", stderr) == stderr);
 	fputs("stderr ", stderr);
 	tell_file("err");
@@ -265,7 +265,7 @@ static void standard_reopened(void)
 	E(fcntl(1, F_GETFD) < 0);
 }
 
-/* dup2 over a standard descriptor leaves the stream's buffering as it was. */
+/* dup2 to a standard descriptor does not change the stream's buffering. */
 static void redirected_buffering(void)
 {
 	int fd = open("b", O_CREAT | O_TRUNC | O_WRONLY, 0644), other = open(local, O_CREAT | O_TRUNC | O_WRONLY, 0644);
@@ -287,7 +287,7 @@ static void redirected_buffering(void)
 	tell_file(local);
 }
 
-/* stderr is led to a file before the program asks for lines, as a shell does: a line is one write. */
+/* As in a shell, stderr goes to a file before the program sets line buffering. A line is then one write. */
 static void lines(void)
 {
 	dup2(open("b", O_CREAT | O_TRUNC | O_WRONLY, 0644), 2);
@@ -303,7 +303,7 @@ static void lines(void)
 	tell_file("b");
 }
 
-/* What was read ahead is still read when descriptor 0 leads elsewhere, and back. */
+/* Data that was read ahead is still read after descriptor 0 was replaced, also when it is replaced again. */
 static void ahead(void)
 {
 	char line[16];
@@ -355,13 +355,13 @@ static void endings(void)
 	tell_file("x");
 	T(child(leave_by_quick_exit));
 	tell_file("x");
-	/* What the parent had not written is written by both. */
+	/* Parent and child both write what the parent had buffered. */
 	FILE *file = fopen("twice", "w");
 	fputs("twice ", file);
 	T(child(leave));
 	T(fclose(file));
 	tell_file("twice");
-	/* The offset of a stream that is given up is where its reader was. */
+	/* At its end, a stream leaves the offset where its reader was. */
 	file = fopen("in", "r");
 	int fd = dup(fileno(file));
 	tell(" %s", fgets(line, sizeof line, file));
@@ -380,7 +380,7 @@ static void endings(void)
 	T(lseek(fd, 0, SEEK_CUR));
 }
 
-/* Errors come when a stream is flushed or closed, and closing frees the descriptor all the same. */
+/* Errors are reported when a stream is flushed or closed. A failed close frees the descriptor too. */
 static void errors(void)
 {
 	FILE *file;
@@ -415,7 +415,7 @@ static void errors(void)
 	E(!fopen("e", "r,ccs=NO-SUCH-SET"));
 }
 
-/* Buffers of all kinds and the functions beside the usual ones. */
+/* Buffers of all kinds, and less usual functions. */
 static void buffers(void)
 {
 	static char mine[100];
@@ -475,7 +475,7 @@ static void buffers(void)
 	T(fclose(file));
 }
 
-/* Closed as it should be; nothing of what comes after close is done. */
+/* The program closes its streams and is then killed. Nothing that normally follows close is executed. */
 static void closed(void)
 {
 	FILE *file = fopen("closed", "w");
@@ -487,7 +487,8 @@ static void closed(void)
 	raise(SIGKILL);
 }
 
-/* A pointer to libc's own stream, kept from before: some functions follow (C++ calls them), the others fail. */
+/* A pointer to libc's own stream from before its replacement: some functions work (C++ calls them),
+ * the others fail. */
 static void kept(void)
 {
 	FILE *before = stdout;
@@ -498,7 +499,7 @@ static void kept(void)
 	T(putc('!', before));
 	T(fflush(before));
 	T(fileno(before));
-	E(fprintf(before, "%d", 1) < 0); /* by a call that is not replaced */
+	E(fprintf(before, "%d", 1) < 0); /* by a function that the library does not replace */
 	E(putc_unlocked('1', before) == EOF);
 	printf(" again");
 	T(fflush(stdout));
@@ -513,7 +514,7 @@ static void kept(void)
 	tell_file(local);
 }
 
-/* The server refuses; local disk is no oracle here. */
+/* The server refuses these writes, so that local disk gives no comparison. */
 static void full(void)
 {
 	FILE *file = fopen("full", "w");

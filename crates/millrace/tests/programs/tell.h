@@ -1,6 +1,7 @@
-/* What a program finds, told line by line: it runs in a folder on local disk and in one on a mount, and must tell the same.
- * Included by the programs beside this file; arguments: the folder, the name of a section, a path outside of the folder. What
- * is told goes to descriptor REPORT, since the others may be led elsewhere. */
+/* A program prints its results line by line. It runs in a folder on local disk and in one on a
+ * mount, and must print the same. The programs of this folder include this file. Arguments: the
+ * folder, the name of a section, a path outside the folder. The output goes to descriptor REPORT,
+ * because a section may replace the others. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -24,9 +25,9 @@ static void tell(const char *format, ...)
 		_exit(90);
 }
 
-/* An expression and its value; one call each, so that the order is certain. */
+/* Prints an expression and its value. One call per expression, so that the order is fixed. */
 #define T(expression) tell(" %s = %ld", #expression, (long)(expression))
-/* The same for one that may fail, with its error. */
+/* The same for a call that may fail, with its error. */
 #define E(failed) do { errno = 0; int is = (failed) != 0; tell(" %s = %d %s", #failed, is, is ? strerrorname_np(errno) : ""); } while (0)
 
 __attribute__((unused)) static void put(const char *name, const char *text)
@@ -48,7 +49,7 @@ __attribute__((unused)) static void tell_file(const char *name)
 }
 
 
-static const char *local; /* the path outside of the folder */
+static const char *local; /* a path outside the folder */
 
 struct section { const char *name; void (*run)(void); };
 

@@ -1,4 +1,4 @@
-/* What wide characters on C streams do (tell.h). */
+/* Wide characters on C streams (tell.h). */
 #define _GNU_SOURCE
 #include "tell.h"
 #include <locale.h>
@@ -7,7 +7,7 @@
 
 #define WORDS L"gr\u00fc\u00df \u20ac \U0001f600"
 
-/* Characters that are told by their numbers. */
+/* Prints characters by their numbers. */
 static void tell_text(const wchar_t *text)
 {
 	char line[1024] = "";
@@ -100,7 +100,7 @@ static void errors(void)
 	tell_file("out");
 }
 
-/* stdin and stdout, led to files. */
+/* stdin and stdout, replaced by files. */
 static void standard(void)
 {
 	wchar_t line[32];

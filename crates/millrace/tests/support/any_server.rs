@@ -1,4 +1,5 @@
-//! An export of Millrace's filer or of NFS-Ganesha, and programs on it: for guarantees that hold with any server.
+//! An export of Millrace's filer or of NFS-Ganesha, and programs on it. For guarantees that hold
+//! with any server.
 
 use super::filer::Filer;
 use super::ganesha::Ganesha;
@@ -10,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// The server, root not squashed.
+/// The server, without root squash.
 pub struct AnyServer {
     pub server: Server,
     pub url: String,
-    /// What it exports.
+    /// The exported directory.
     pub export: PathBuf,
-    /// A runtime directory of the test's own.
+    /// A runtime directory that only this test uses.
     pub runtime: TempDir,
 }
 
@@ -30,7 +31,7 @@ impl AnyServer {
         Self::filer_with(label, &[])
     }
 
-    /// With more options of the filer.
+    /// Starts the filer with more options.
     pub fn filer_with(label: &str, options: &[&str]) -> Self {
         let scratch = Scratch::new(label);
         let filer = Filer::start(&scratch, options);
@@ -38,14 +39,14 @@ impl AnyServer {
         Self { server: Server::Filer(filer, scratch), url, export, runtime: runtime() }
     }
 
-    /// `None`, with a message, if the server cannot run here.
+    /// Starts NFS-Ganesha. `None`, with a message, if it cannot run here.
     pub fn ganesha(label: &str) -> Option<Self> {
         let ganesha = Ganesha::start_with(label, "Squash = No_Root_Squash;", &[])?;
         let (url, export) = (ganesha.url(), ganesha.export());
         Some(Self { server: Server::Ganesha(ganesha), url, export, runtime: runtime() })
     }
 
-    /// A process in the network namespace of the server, if that is not the test's.
+    /// A process in the network namespace of the server. `None` if that is the test's.
     pub fn inside(&self) -> Option<u32> {
         match &self.server {
             Server::Filer(..) => None,
@@ -66,12 +67,12 @@ impl AnyServer {
         command(self.inside(), 0, program)
     }
 
-    /// `millrace exec --mount /db=URL -- program`, ended by a time limit.
+    /// `millrace exec --mount /db=URL -- program`, which a time limit ends.
     pub fn exec(&self, program: &str) -> Command {
         self.exec_by(&self.url, &self.runtime, program)
     }
 
-    /// The same by another URL of the server, with another runtime directory.
+    /// As [`Self::exec`], by another URL of the server and with another runtime directory.
     pub fn exec_by(&self, url: &str, runtime: &TempDir, program: &str) -> Command {
         let mut command = self.command("timeout");
         command.args(["-k", "5", &LIMIT_S.to_string()]).arg(millrace().get_program());
@@ -82,7 +83,7 @@ impl AnyServer {
     }
 }
 
-/// A program in the namespaces of network and files of a process, as a user and a group of the same number.
+/// A program in the network and mount namespaces of a process, as a user and a group with the same number.
 pub fn command(inside: Option<u32>, uid: u32, program: &str) -> Command {
     let user = uid.to_string();
     let Some(pid) = inside else {
@@ -103,7 +104,7 @@ pub fn runtime() -> TempDir {
     tempfile::Builder::new().prefix("millrace-test-").permissions(private).tempdir_in("/dev/shm").unwrap()
 }
 
-/// Segments in a runtime directory: one for each mount.
+/// Number of segments in a runtime directory. Each mount has one.
 pub fn segments(runtime: &Path) -> usize {
     std::fs::read_dir(runtime).unwrap().flatten().filter(|directory| directory.path().join("segment").exists()).count()
 }

@@ -1,4 +1,4 @@
-//! LUNs as block devices of this host, by `millrace iscsi attach` and our own initiator.
+//! LUNs as block devices of this host, by `millrace iscsi attach` and Millrace's own initiator.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,15 +9,15 @@ use serde_json::Value;
 
 use super::{Scratch, await_until, find_program, is_root, millrace, millrace_inside, skip_unsupported, text};
 
-/// What `millrace iscsi` knows of this host; cleaned up when dropped.
+/// The state of `millrace iscsi` on this host. Dropping it detaches everything.
 pub struct Host {
     pub runtime: PathBuf,
-    /// The process in whose network namespace LUNs are reached.
+    /// The process from whose network namespace LUNs are reached.
     inside: Option<u32>,
 }
 
 impl Host {
-    /// None, which is said, where this host cannot have such block devices.
+    /// `None`, with a message, if this host cannot have such block devices.
     pub fn new(scratch: &Scratch) -> Option<Self> {
         let has = |node: &str| Path::new(node).exists();
         if !is_root() || !has("/dev/fuse") || !has("/dev/loop-control") || find_program("losetup").is_none() {
@@ -27,7 +27,7 @@ impl Host {
         Some(Self { runtime: scratch.folder("runtime"), inside: None })
     }
 
-    /// LUNs are reached from the network namespace of this process.
+    /// Reaches LUNs from the network namespace of this process.
     pub fn inside(mut self, pid: u32) -> Self {
         self.inside = Some(pid);
         self
@@ -35,7 +35,7 @@ impl Host {
 
     pub fn iscsi(&self, arguments: &[&str]) -> Output {
         let mut command = self.inside.map_or_else(millrace, millrace_inside);
-        // Whatever else this host has.
+        // Always with Millrace's initiator, no matter what else this host has.
         let client: &[&str] = if arguments.first() == Some(&"attach") { &["--client", "millrace"] } else { &[] };
         command.arg("iscsi").args(arguments).args(client).env("MILLRACE_RUNTIME_DIR", &self.runtime).output().unwrap()
     }
@@ -46,7 +46,7 @@ impl Host {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// What it cannot do, and the exit code.
+    /// Runs a command that must fail. Returns its output and exit code.
     pub fn refused(&self, arguments: &[&str]) -> (String, Option<i32>) {
         let output = self.iscsi(arguments);
         assert!(!output.status.success(), "{arguments:?}: {}", text(&output));
@@ -64,8 +64,9 @@ impl Host {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// What is left of anything that was attached: mounts, loop devices, state, processes. A program that has done its work may take a moment to
-    /// end: what goes by itself within seconds is not left.
+    /// What is left of anything that was attached: mounts, loop devices, state, processes. A
+    /// program that has done its work may take a moment to end, so only what is still there after
+    /// 10 seconds counts.
     pub fn left(&self) -> Vec<String> {
         let end = Instant::now() + Duration::from_secs(10);
         loop {
@@ -92,7 +93,7 @@ impl Host {
     }
 }
 
-/// A process in a mount namespace of its own, with a copy of all that is mounted; ended when dropped.
+/// A process in its own mount namespace, with a copy of all mounts. Dropping it ends the process.
 pub struct MountCopy(Child);
 
 impl MountCopy {
@@ -104,7 +105,7 @@ impl MountCopy {
         Self(child)
     }
 
-    /// How `detach` names it.
+    /// The name of the process in the message of `detach`.
     pub fn named(&self) -> String {
         format!("in the mount namespace of process {} (sleep)", self.0.id())
     }
@@ -123,7 +124,7 @@ impl Drop for Host {
     }
 }
 
-/// Takes away what a test that failed left attached: its filer may be gone, so no I/O is waited for.
+/// Detaches what a failed test left attached. Its filer may be dead, so this waits for no I/O.
 pub fn take_away(runtime: &Path) {
     let iscsi = |arguments: &[&str]| {
         let output = millrace().arg("iscsi").args(arguments).env("MILLRACE_RUNTIME_DIR", runtime).output().unwrap();
@@ -133,7 +134,7 @@ pub fn take_away(runtime: &Path) {
     for pid in listed.iter().filter_map(|lun| lun["pid"].as_u64()) {
         let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
     }
-    // A database that waited for its filer ends first.
+    // A database that waits for its filer ends first.
     let end = Instant::now() + Duration::from_secs(30);
     while iscsi(&["detach", "--all"]).is_none() && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(200)); // the pause between tries

@@ -1,4 +1,4 @@
-//! A client that does as it should, while a test does other things to the same filer.
+//! A well-behaved client that works while a test does other things to the same filer.
 
 use super::wire::Wire;
 use nfs_proto::nfs3::{Procedure, ReadArgs, ReadResult, StableHow};
@@ -10,22 +10,22 @@ use std::time::{Duration, Instant};
 const PAGE: usize = 8192;
 const PAGES: u64 = 16;
 
-/// The client at work. It asks, writes and reads back in turns, one call after the other.
+/// The client at work. It queries, writes and reads in turns, one call after the other.
 pub struct Behaved {
     stop: Arc<AtomicBool>,
     work: JoinHandle<Worked>,
 }
 
-/// What it got.
+/// The result of its work.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Worked {
     pub turns: u64,
-    /// The one that took longest.
+    /// Duration of the longest turn.
     pub longest: Duration,
 }
 
 impl Behaved {
-    /// Begins to work on a new file of that name.
+    /// Begins to work on a new file with this name.
     pub fn start(port: u16, name: &str) -> Self {
         let mut wire = Wire::connect(port);
         let root = wire.root();
@@ -51,7 +51,7 @@ impl Behaved {
         Self { stop, work }
     }
 
-    /// Ends it; panics with what it met.
+    /// Ends the client. Panics with the client's panic, if there was one.
     pub fn finish(self) -> Worked {
         self.stop.store(true, Ordering::Relaxed);
         self.work.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

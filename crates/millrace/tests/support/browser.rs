@@ -1,4 +1,5 @@
-//! A headless Chromium, driven over its debugging pipe (JSON messages with a NUL behind each): no port, no web socket.
+//! A headless Chromium, which a test controls over its debugging pipe (JSON messages, each followed
+//! by a NUL): no port, no web socket.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -10,31 +11,32 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use serde_json::{Value, json};
 
-/// Longest wait for one answer.
+/// Longest wait for one reply.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 
-/// The browser of this host: MILLRACE_BROWSER, or the first of the usual names.
+/// The browser of this host: MILLRACE_BROWSER, or the first of the usual names that is installed.
 pub fn installed() -> Option<PathBuf> {
     let chosen = std::env::var_os("MILLRACE_BROWSER").map(PathBuf::from);
     let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
     chosen.or_else(|| names.into_iter().find_map(super::find_program))
 }
 
-/// A browser with one open page; ended when dropped.
+/// A browser with one open page. Dropping it ends the browser.
 pub struct Browser {
     child: Child,
     commands: ChildStdin,
     messages: Receiver<Value>,
     session: Option<String>,
     last: u64,
-    /// Events that came while an answer was awaited.
+    /// Events received while a reply was awaited.
     events: Vec<Value>,
 }
 
 impl Browser {
-    /// Starts it with a profile of its own in `folder`.
+    /// Starts the browser with its own profile in `folder`.
     pub fn start(program: &Path, folder: &Path) -> Self {
-        // The shell puts the ends of the pipe where the browser looks for them: 3 to read, 4 to write.
+        // The shell connects the ends of the pipe to the descriptors that the browser uses: 3 to
+        // read, 4 to write.
         let script = "exec \"$0\" \"$@\" 3<&0 4>&1 0</dev/null 1>/dev/null 2>/dev/null";
         let mut command = Command::new("sh");
         command.args(["-c", script]).arg(program);
@@ -112,7 +114,7 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// A picture of the whole page, not only of what fits the window.
+    /// Stores a picture of the complete page, not only of the part in the window.
     pub fn picture(&mut self, file: &Path) {
         let whole = self.call("Page.getLayoutMetrics", &json!({}))["cssContentSize"].clone();
         let clip = json!({"x": 0, "y": 0, "width": whole["width"], "height": whole["height"], "scale": 1});
@@ -120,14 +122,14 @@ impl Browser {
         std::fs::write(file, decoded(&picture)).unwrap();
     }
 
-    /// The page as it is printed on A4.
+    /// Prints the page to a PDF file in A4.
     pub fn print(&mut self, file: &Path) {
         let size = json!({"paperWidth": 8.27, "paperHeight": 11.69, "printBackground": true});
         let pdf = self.call("Page.printToPDF", &size);
         std::fs::write(file, decoded(&pdf)).unwrap();
     }
 
-    /// Warnings and errors of the console, what was thrown, and what was fetched from elsewhere.
+    /// Warnings and errors of the console, exceptions, and requests to other places.
     pub fn complaints(&mut self) -> Vec<String> {
         self.events.extend(self.messages.try_iter());
         let bad = |event: &Value| {
@@ -160,7 +162,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Its helpers are in its process group.
+        // The browser's helper processes are in its process group.
         let _ = Command::new("kill").args(["-KILL", "--", &format!("-{}", self.child.id())]).stderr(Stdio::null()).status();
         let _ = self.child.wait();
     }

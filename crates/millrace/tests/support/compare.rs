@@ -1,16 +1,16 @@
-//! What tests of `millrace compare` share: a place to work in, and what must be gone from it afterwards.
+//! Shared by tests of `millrace compare`: a place to work in, and the check that nothing is left in it.
 
 use super::{Scratch, millrace, skip, text};
 use results::compare::Comparison;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Whether the processors may be kept awake: not in every container.
+/// Whether the processors may be kept awake. Some containers do not allow it.
 pub fn may_keep_awake() -> bool {
     std::fs::OpenOptions::new().write(true).open("/dev/cpu_dma_latency").is_ok()
 }
 
-/// A place to work in and a place for records, both our own.
+/// A directory to work in and a directory for records, for this test alone.
 pub struct Place {
     scratch: Scratch,
 }
@@ -36,12 +36,13 @@ impl Place {
         command
     }
 
-    /// What was left on record.
+    /// The stored record.
     pub fn record(&self) -> Comparison {
         serde_json::from_str(&std::fs::read_to_string(self.out().join("results.json")).unwrap()).unwrap()
     }
 
-    /// No file in the work place, none in /dev/shm, no process that names the work place.
+    /// Asserts that there is no file in the work place or in /dev/shm, and no process that names
+    /// the work place.
     pub fn assert_nothing_left(&self, pid: u32) {
         let left: Vec<_> = std::fs::read_dir(self.work()).unwrap().flatten().map(|entry| entry.path()).collect();
         assert!(left.is_empty(), "left behind: {left:?}");
@@ -60,7 +61,7 @@ fn processes_that_name(path: &Path) -> Vec<String> {
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let Ok(line) = std::fs::read(entry.path().join("cmdline")) else { continue };
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        // An audit of this host, in another test, asks each server for its settings.
+        // Another test's audit of this host queries each server for its settings.
         if line.contains(path) && !line.contains("postgres -C ") {
             found.push(format!("{}: {line}", entry.file_name().to_string_lossy()));
         }
@@ -68,7 +69,7 @@ fn processes_that_name(path: &Path) -> Vec<String> {
     found
 }
 
-/// Filers that serve below a directory: process numbers.
+/// Process numbers of the filers that serve below a directory.
 pub fn filers_below(directory: &Path) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -81,7 +82,7 @@ pub fn filers_below(directory: &Path) -> Vec<u32> {
     pids.filter(serves).collect()
 }
 
-/// Whether there is a PostgreSQL to compare on; says so when there is none.
+/// Whether there is a PostgreSQL to compare on. Prints a message if not.
 pub fn postgres_is_here() -> bool {
     let output = millrace().arg("doctor").output().unwrap();
     let here = text(&output).lines().any(|line| line.starts_with("ok") && line.contains("PostgreSQL"));

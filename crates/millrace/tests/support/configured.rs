@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-/// The filer, killed when dropped.
+/// The filer. Dropping it kills the process.
 pub struct Configured {
     child: Child,
     file: PathBuf,
@@ -15,7 +15,8 @@ pub struct Configured {
     pub ready: serde_json::Value,
 }
 
-/// A file that listens on free ports of both loopbacks and goes on with `rest`, in which `DIR` is the scratch folder.
+/// Writes a file that listens on free ports of both loopbacks and continues with `rest`, in which
+/// `DIR` is the scratch folder.
 pub fn write(scratch: &Scratch, rest: &str) -> PathBuf {
     let (file, here) = (scratch.path().join("filer.toml"), scratch.path().to_str().unwrap());
     let head = "[filer]\nlisten = [\"127.0.0.1:0\", \"[::1]:0\"]\nportmap = [\"127.0.0.1:0\"]\nstate = \"DIR/state\"\n";
@@ -25,7 +26,7 @@ pub fn write(scratch: &Scratch, rest: &str) -> PathBuf {
     file
 }
 
-/// The command that serves a file.
+/// The command that serves the file.
 pub fn serve(file: &Path) -> Command {
     let mut command = millrace();
     command.args(["serve", "--json", "--config"]).arg(file);
@@ -40,7 +41,7 @@ impl Configured {
         Self::spawn(file, command)
     }
 
-    /// Serves a file that is there, by this command.
+    /// Serves an existing file by this command.
     pub fn spawn(file: PathBuf, mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -54,7 +55,7 @@ impl Configured {
         self.child.id()
     }
 
-    /// The port on 127.0.0.1 (0) or on ::1 (1).
+    /// The port on 127.0.0.1 (index 0) or on ::1 (index 1).
     pub fn port(&self, index: usize) -> u16 {
         self.ready["listen"][index].as_str().unwrap().parse::<SocketAddr>().unwrap().port()
     }
@@ -63,7 +64,7 @@ impl Configured {
         self.ready["portmap"][0].as_str().unwrap().parse::<SocketAddr>().unwrap().port()
     }
 
-    /// The value of a figure without labels at the metrics address.
+    /// The value of a metric without labels, from the metrics address.
     pub fn figure(&self, name: &str) -> usize {
         let url = self.ready["metrics"].as_str().unwrap();
         let address = url.strip_prefix("http://").and_then(|rest| rest.strip_suffix("/metrics"));
@@ -86,19 +87,19 @@ impl Configured {
         millrace().arg("volume").args(arguments).arg("--admin").arg(&self.admin).output().unwrap()
     }
 
-    /// The same, which has to succeed; what it printed.
+    /// As [`Self::volume`], but the command must succeed. Returns its output.
     pub fn order(&self, arguments: &[&str]) -> String {
         let output = self.volume(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", text(&output));
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// SIGHUP or SIGTERM.
+    /// Sends SIGHUP or SIGTERM.
     pub fn signal(&self, name: &str) {
         super::succeed(Command::new("kill").args([&format!("-{name}"), &self.pid().to_string()]));
     }
 
-    /// Waits for its end; the exit code.
+    /// Waits until the filer has ended. Returns its exit code.
     pub fn ended(&mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }

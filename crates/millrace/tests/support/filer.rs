@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// The filer, killed when dropped.
+/// The filer. Dropping it kills the process.
 pub struct Filer {
     child: Child,
     export: PathBuf,
@@ -18,22 +18,22 @@ pub struct Filer {
     pub url: String,
     pub admin: PathBuf,
     pub port: u16,
-    /// Every address that it listens on.
+    /// Every address on which it listens.
     pub listen: Vec<String>,
 }
 
 impl Filer {
-    /// Serves `SCRATCH/export` on a free port, root not squashed.
+    /// Serves `SCRATCH/export` on a free port, without root squash.
     pub fn start(scratch: &Scratch, options: &[&str]) -> Self {
         Self::start_on(scratch, 0, options)
     }
 
-    /// The same on this port, 0 for a free one.
+    /// As [`Self::start`], on this port. 0 means a free one.
     pub fn start_on(scratch: &Scratch, port: u16, options: &[&str]) -> Self {
         Self::start_at(scratch, &port.to_string(), options)
     }
 
-    /// The same at this address with its port; a port alone is of 127.0.0.1.
+    /// As [`Self::start`], at this address with its port. A port alone is one of 127.0.0.1.
     pub fn start_at(scratch: &Scratch, listen: &str, options: &[&str]) -> Self {
         let (export, state) = (scratch.folder("export"), scratch.folder("state"));
         let options: Vec<String> = [&["--no-root-squash"][..], options].concat().into_iter().map(str::to_owned).collect();
@@ -43,7 +43,7 @@ impl Filer {
         Self { child, export, state, options, url, admin, port, listen }
     }
 
-    /// The folder that is served.
+    /// The exported directory.
     pub fn export(&self) -> &Path {
         &self.export
     }
@@ -52,30 +52,31 @@ impl Filer {
         self.child.id()
     }
 
-    /// Bytes of memory it has.
+    /// Resident memory of the filer in bytes.
     pub fn resident(&self) -> u64 {
         memory(self.pid(), "VmRSS:")
     }
 
-    /// Its anonymous memory in bytes: without the pages of the program and its libraries, which are three times as many in a debug build.
+    /// Anonymous memory of the filer in bytes. The pages of the program and its libraries, which
+    /// are three times as many in a debug build, do not count.
     pub fn anonymous(&self) -> u64 {
         memory(self.pid(), "RssAnon:")
     }
 
-    /// The end by SIGKILL.
+    /// Ends the filer by SIGKILL.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         self.child.wait().unwrap();
     }
 
-    /// Starts again on the same port, after [`Self::kill`].
+    /// Starts the filer again on the same port, after [`Self::kill`].
     pub fn restart(&mut self) {
         let url = self.url.clone();
         self.restart_at(&self.port.to_string());
         assert_eq!(url, self.url);
     }
 
-    /// The same at another address.
+    /// As [`Self::restart`], at another address.
     pub fn restart_at(&mut self, listen: &str) {
         let (child, url, listen) = spawn(&self.export, &self.state, &self.admin, listen, &self.options);
         (self.child, self.url, self.listen) = (child, url, listen);
@@ -89,13 +90,13 @@ impl Filer {
             spawn_by(command, &self.export, &self.state, &self.admin, &self.port.to_string(), &self.options);
     }
 
-    /// The same with other options.
+    /// As [`Self::restart`], with other options.
     pub fn restart_with(&mut self, options: &[&str]) {
         self.options = [&["--no-root-squash"][..], options].concat().into_iter().map(str::to_owned).collect();
         self.restart();
     }
 
-    /// SIGTERM, and the exit code.
+    /// Sends SIGTERM. Returns the exit code.
     pub fn stop(&mut self) -> Option<i32> {
         let pid = self.pid().to_string();
         super::succeed(Command::new("kill").args(["-TERM", &pid]));
@@ -107,7 +108,7 @@ impl Filer {
         code.and_then(|status| status.code())
     }
 
-    /// One line to the admin socket, one line back.
+    /// Sends one line to the admin socket, and returns the line of the reply.
     pub fn admin(&self, request: &str) -> serde_json::Value {
         let mut stream = UnixStream::connect(&self.admin).unwrap();
         stream.write_all(format!("{request}\n").as_bytes()).unwrap();
@@ -116,7 +117,7 @@ impl Filer {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line}: {error}"))
     }
 
-    /// Calls of one procedure so far.
+    /// Number of calls of a procedure so far.
     pub fn calls(&self, procedure: &str) -> u64 {
         self.admin(r#"{"op":"stats"}"#)["procedures"][procedure]["calls"].as_u64().unwrap()
     }

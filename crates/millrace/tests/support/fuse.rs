@@ -1,4 +1,4 @@
-//! An export mounted through FUSE.
+//! An export that is mounted by FUSE.
 
 use super::{is_root, millrace, skip_unsupported, text};
 use std::path::Path;
@@ -13,7 +13,8 @@ pub fn has_fuse() -> bool {
     has
 }
 
-/// Mounts a URL at a directory by the command, which is `millrace`; the process that serves the mount.
+/// Mounts a URL at a directory by the command, which is `millrace`. Returns the process that serves
+/// the mount.
 pub fn mount(mut millrace: Command, arguments: &[&str], url: &str, directory: &Path) -> u32 {
     let output = millrace.args(["mount", "--json"]).args(arguments).arg(url).arg(directory).output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
@@ -22,14 +23,14 @@ pub fn mount(mut millrace: Command, arguments: &[&str], url: &str, directory: &P
     u32::try_from(said["pid"].as_u64().unwrap()).unwrap()
 }
 
-/// Whether something is mounted at a directory.
+/// Whether a file system is mounted at a directory.
 pub fn is_mounted(directory: &Path) -> bool {
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     table.lines().any(|line| line.split(' ').nth(4) == directory.to_str())
 }
 
-/// Unmounts what is mounted at a directory, and ends the process that serves it, without waiting for anything: a test that
-/// failed may have left its filer dead.
+/// Unmounts the file system at a directory, and ends the process that serves it, without any wait,
+/// because a failed test may have left its filer dead.
 pub fn end(directory: &Path, pid: u32) {
     while is_mounted(directory) {
         let done = millrace().args(["unmount", "--lazy"]).arg(directory).output().unwrap();
@@ -37,7 +38,7 @@ pub fn end(directory: &Path, pid: u32) {
             break;
         }
     }
-    // 0, the process group of this test, where it could not be mounted.
+    // 0, which names this test's process group, means that the mount had failed.
     if pid != 0 {
         let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).output();
     }

@@ -1,5 +1,5 @@
-//! Another NFS server: Debian's NFS-Ganesha in namespaces of its own, so that its fixed ports and its rpcbind disturb no other
-//! process. [`Ganesha::inside`] starts its clients in those namespaces.
+//! Another NFS server: Debian's NFS-Ganesha in its own namespaces, so that its fixed ports and its
+//! rpcbind disturb no other process. [`Ganesha::inside`] starts its clients in those namespaces.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use super::{Scratch, find_program, keepers};
 
-/// Waits for its ports by bash's own means, says `ready` and stays until its standard input ends.
+/// Waits for the ports by means of bash, prints `ready`, and ends when its standard input ends.
 const SCRIPT: &str = r#"
 set -e
 work=$1 export=$2 options=$3
@@ -68,7 +68,7 @@ kill $(jobs -p) 2>/dev/null
 wait
 "#;
 
-/// A running Ganesha; it ends, and its namespaces vanish, when this is dropped.
+/// A running Ganesha. Dropping it ends the server and its namespaces.
 pub struct Ganesha {
     holder: Child,
     said: BufReader<ChildStdout>,
@@ -76,12 +76,13 @@ pub struct Ganesha {
 }
 
 impl Ganesha {
-    /// Starts it on `scratch/export`. `None`, with a message, if it cannot run here.
+    /// Starts Ganesha on `scratch/export`. `None`, with a message, if it cannot run here.
     pub fn start(label: &str) -> Option<Self> {
         Self::start_with(label, "Squash = Root_Squash;", &[])
     }
 
-    /// With these options of the export, and file systems in memory at these names in it.
+    /// As [`Self::start`], with these options of the export, and with file systems in memory at
+    /// these names in it.
     pub fn start_with(label: &str, options: &str, nested: &[&str]) -> Option<Self> {
         let missing =
             ["ganesha.nfsd", "rpcbind", "unshare", "nsenter", "ip"].into_iter().find(|name| find_program(name).is_none());
@@ -106,12 +107,13 @@ impl Ganesha {
         Some(ganesha)
     }
 
-    /// Kills the server and starts it again: its write verifier is another one then.
+    /// Kills the server and starts it again. Its write verifier is then another one.
     pub fn restart(&mut self) {
         self.order("restart");
     }
 
-    /// Restarts the server with an empty file system in memory over the exported directory, and returns where that is for those outside.
+    /// Restarts the server with an empty file system in memory over the exported directory. Returns
+    /// the path of that file system for processes outside the namespaces.
     pub fn cover(&mut self) -> PathBuf {
         self.order("cover");
         PathBuf::from(format!("/proc/{}/root{}", self.shell(), self.export().display()))
@@ -122,7 +124,7 @@ impl Ganesha {
         self.order("uncover");
     }
 
-    /// MNT is refused from now on, and so is every handle of the export.
+    /// Makes the server refuse MNT and every handle of the export.
     pub fn withdraw(&mut self) {
         self.order("withdraw");
     }
@@ -134,17 +136,17 @@ impl Ganesha {
         self.url().replacen(&*self.export().to_string_lossy(), &beside.to_string_lossy(), 1)
     }
 
-    /// The server refuses MNT of the directory beside the export, and the handles of that export.
+    /// Makes the server refuse MNT of the directory beside the export, and the handles of that directory.
     pub fn withdraw_beside(&mut self) {
         self.order("withdraw-beside");
     }
 
-    /// The export is there again.
+    /// Exports the directory again.
     pub fn offer(&mut self) {
         self.order("offer");
     }
 
-    /// Kills the server: its port refuses connections.
+    /// Kills the server, so that its port refuses connections.
     pub fn kill(&mut self) {
         self.order("stop");
     }
@@ -166,12 +168,12 @@ impl Ganesha {
         assert_eq!(line.trim(), "ready", "{}", logs());
     }
 
-    /// What it exports.
+    /// The exported directory.
     pub fn export(&self) -> PathBuf {
         self.scratch.path().join("export")
     }
 
-    /// A file system of its own, in memory, that only those inside see.
+    /// A file system in memory that only processes inside the namespaces see.
     pub fn memory(&self) -> PathBuf {
         self.scratch.path().join("memory")
     }
@@ -180,20 +182,20 @@ impl Ganesha {
         format!("nfs://127.0.0.1{}?nfsport=2049&mountport=20048", self.export().display())
     }
 
-    /// The command inside the namespaces of network and files.
+    /// The command, in the server's network and mount namespaces.
     pub fn inside(&self, program: &Path) -> Command {
         inside(self.shell(), program)
     }
 
-    /// A process inside.
+    /// A process in the namespaces.
     pub fn shell(&self) -> u32 {
-        // It runs as a child of unshare, which waits for it outside.
+        // The shell is a child of unshare, which waits for it outside the namespaces.
         let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.holder.id())).unwrap();
         children.split_whitespace().next().expect("the holder has its shell").parse().unwrap()
     }
 }
 
-/// The command inside the namespaces of network and files of a process.
+/// The command, in the network and mount namespaces of a process.
 pub fn inside(pid: u32, program: &Path) -> Command {
     let mut command = Command::new("nsenter");
     command.args(["-t", &pid.to_string(), "-n", "-m", "--"]).arg(program);

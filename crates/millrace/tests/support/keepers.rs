@@ -1,13 +1,13 @@
-//! The keepers of a filer's mounts: processes that no test starts and no test waits for.
+//! The keepers of a filer's mounts, which are processes that no test starts or waits for.
 
 use std::process::Command;
 
-/// Process numbers of the keepers of all mounts of the server on this port, the oldest first.
+/// Process numbers of the keepers of all mounts of the server on this port, in the order of their start.
 pub fn of(port: u16) -> Vec<u32> {
     matching(&format!(":{port}/"))
 }
 
-/// The same of mounts whose URL has this text.
+/// As [`of`], for mounts whose URL contains this text.
 fn matching(url: &str) -> Vec<u32> {
     let pids = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let mut found: Vec<(u64, u32)> = pids.filter_map(|pid| Some((age(pid, url)?, pid))).collect();
@@ -15,7 +15,7 @@ fn matching(url: &str) -> Vec<u32> {
     found.into_iter().map(|(_, pid)| pid).collect()
 }
 
-/// When it was started, in ticks since boot, if this is a keeper of such a mount.
+/// The start time of a process in ticks since boot. `None` if it is not a keeper of such a mount.
 fn age(pid: u32, url: &str) -> Option<u64> {
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let line = String::from_utf8_lossy(&line).into_owned();
@@ -29,17 +29,17 @@ pub fn stat(pid: u32) -> Option<Vec<String>> {
     Some(stat.rsplit_once(") ")?.1.split_whitespace().map(str::to_owned).collect())
 }
 
-/// SIGKILL to one of them.
+/// Sends SIGKILL to a keeper.
 pub fn kill(pid: u32) {
     let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).output();
 }
 
-/// Ends them all. One that is for a server that will never come back would wait for it, as it should.
+/// Ends all keepers. A keeper of a server that never comes back would otherwise wait for it, as intended.
 pub fn end(port: u16) {
     end_matching(&format!(":{port}/"));
 }
 
-/// The same of mounts whose URL has this text.
+/// As [`end`], for mounts whose URL contains this text.
 pub fn end_matching(url: &str) {
     for _ in 0..100 {
         let left = matching(url);

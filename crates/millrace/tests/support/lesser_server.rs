@@ -1,4 +1,5 @@
-//! A server that lacks procedures: what stands between client and filer answers calls of them with a refusal, and forwards all others.
+//! A server that lacks procedures: a proxy between client and filer that refuses calls of these
+//! procedures, and forwards all others.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -9,12 +10,12 @@ use std::sync::{Arc, Mutex};
 pub const NOT_SUPPORTED: u32 = 10_004;
 const NFS: u32 = 100_003;
 
-/// What is refused.
+/// A procedure that is refused.
 pub struct Refusal {
     procedure: u32,
-    /// Words of the result.
+    /// Words of the refusal's result.
     result: Vec<u32>,
-    /// Calls that are forwarded at first, and most that are refused.
+    /// Number of calls that are forwarded first, and maximum number of refusals.
     after: usize,
     times: usize,
     seen: AtomicUsize,
@@ -25,17 +26,18 @@ impl Refusal {
         Self { procedure, result, after: 0, times: usize::MAX, seen: AtomicUsize::new(0) }
     }
 
-    /// READDIRPLUS, without attributes of the directory.
+    /// Refuses READDIRPLUS, without attributes of the directory.
     pub fn readdirplus(status: u32) -> Self {
         Self::new(17, vec![status, 0])
     }
 
-    /// LINK, without attributes of file and directory.
+    /// Refuses LINK, without attributes of the file and the directory.
     pub fn link(status: u32) -> Self {
         Self::new(15, vec![status, 0, 0, 0])
     }
 
-    /// The RENAME after `after` others fails with `status`, and its reply has no attributes of the directories.
+    /// Refuses one RENAME with `status`, after `after` others. The reply has no attributes of the
+    /// directories.
     pub fn one_rename(status: u32, after: usize) -> Self {
         Self { after, times: 1, ..Self::new(14, vec![status, 0, 0, 0, 0]) }
     }
@@ -45,7 +47,7 @@ impl Refusal {
         procedure == self.procedure && refused(self.seen.fetch_add(1, Ordering::SeqCst))
     }
 
-    /// Calls of the procedure so far.
+    /// Number of calls of the procedure so far.
     pub fn seen(&self) -> usize {
         self.seen.load(Ordering::SeqCst)
     }
@@ -76,7 +78,7 @@ impl LesserServer {
         Self { port, refusals, stop }
     }
 
-    /// The URL of the real server by way of this one.
+    /// The URL of the real server, changed to go through this one.
     pub fn url(&self, behind: &str, port: u16) -> String {
         behind.replace(&port.to_string(), &self.port.to_string())
     }
@@ -89,7 +91,7 @@ impl Drop for LesserServer {
     }
 }
 
-/// Forwards whole records, so that a refusal does not come in the middle of a reply.
+/// Forwards complete records, so that no refusal comes in the middle of a reply.
 fn connect(client: &Arc<Mutex<TcpStream>>, server: TcpStream, refusals: &Arc<Vec<Refusal>>) {
     let mut from_client = client.lock().unwrap().try_clone().unwrap();
     let (mut from_server, mut to_server) = (server.try_clone().unwrap(), server);
@@ -116,7 +118,7 @@ fn connect(client: &Arc<Mutex<TcpStream>>, server: TcpStream, refusals: &Arc<Vec
     });
 }
 
-/// A record without its marks.
+/// Receives a record, without its record marks.
 fn receive(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let mut record = Vec::new();
     loop {
@@ -137,7 +139,7 @@ fn send(stream: &mut TcpStream, record: &[u8]) -> bool {
     stream.write_all(&[&mark, record].concat()).is_ok()
 }
 
-/// The reply to a call that is refused: xid, reply, accepted, no verifier, success, and the result.
+/// The reply to a refused call: xid, reply, accepted, no verifier, success, and the result.
 fn refused(call: &[u8], refusals: &[Refusal]) -> Option<Vec<u8>> {
     let word = |at: usize| call.get(at * 4..at * 4 + 4).map(|bytes| u32::from_be_bytes(bytes.try_into().unwrap()));
     let procedure = word(5)?;

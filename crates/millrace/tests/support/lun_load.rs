@@ -1,4 +1,4 @@
-//! Writes to a LUN by our initiator that tell which of them was the last of each block.
+//! Writes to a LUN by Millrace's initiator. Each block shows which write of it was the last.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use super::await_until;
 
 pub const BLOCK: usize = 8192;
 
-/// Turns until a command has ended.
+/// Waits until a command has ended.
 pub fn next(device: &mut Device) -> Completion {
     await_until("a command to end", Duration::from_secs(60), || {
         device.turn(Some(Duration::from_millis(100)), None).unwrap();
@@ -17,7 +17,7 @@ pub fn next(device: &mut Device) -> Completion {
     })
 }
 
-/// A block that says which write of which block it is.
+/// Contents of a block that show its number and the version of the write.
 pub fn block(number: u64, version: u64) -> Vec<u8> {
     let mut data: Vec<u8> = [number.to_le_bytes(), version.to_le_bytes()].concat();
     data.resize(BLOCK, (number * 31 + version) as u8);
@@ -28,7 +28,7 @@ pub fn write(number: u64, version: u64) -> Command {
     Command::Write { offset: number * BLOCK as u64, data: block(number, version), fua: false }
 }
 
-/// Keeps writes of random blocks under way, one of a block at a time, and reads each block at the end.
+/// Keeps writes of random blocks in flight, at most one for each block, and reads each block at the end.
 pub struct Load {
     pub rng: Rng,
     pub versions: Vec<u64>,
@@ -42,7 +42,7 @@ impl Load {
         Self { rng: Rng::new(seed), versions: vec![0; blocks], busy: vec![false; blocks], done: 0, longest: Duration::ZERO }
     }
 
-    /// Runs until the condition holds; no write may fail.
+    /// Runs until the condition is true. No write may fail.
     pub fn run(&mut self, device: &mut Device, depth: usize, mut until: impl FnMut(&Self, &Device) -> bool) {
         let mut last = Instant::now();
         loop {
@@ -66,7 +66,7 @@ impl Load {
         }
     }
 
-    /// Has so many writes under way, sent and not waited for.
+    /// Keeps this number of writes in flight.
     pub fn keep_under_way(&mut self, device: &mut Device, depth: usize) {
         while device.under_way() < depth {
             let number = self.rng.index(self.versions.len());
@@ -77,7 +77,8 @@ impl Load {
         device.turn(None, None).unwrap();
     }
 
-    /// Writes each block again whose write has not ended: the device it was given to is gone, and what came of it is not known.
+    /// Writes each block again whose write has not ended. The device that had the write is gone,
+    /// and its result is unknown.
     pub fn settle(&mut self, device: &mut Device) {
         for number in (0..self.busy.len()).filter(|number| self.busy[*number]).collect::<Vec<_>>() {
             self.versions[number] += 2;

@@ -1,4 +1,5 @@
-//! A throw-away MariaDB on local disk, reached through a socket in its folder; killed when dropped.
+//! A temporary MariaDB on the local disk, which is reached through a socket in its folder. Dropping
+//! it kills the server.
 
 use super::postgres::{as_database_user, give_to_database_user};
 use super::{await_until, find_program, succeed};
@@ -12,7 +13,7 @@ pub struct MariaDb {
 }
 
 impl MariaDb {
-    /// Installs and starts a server below `folder`; none when MariaDB is not installed.
+    /// Installs and starts a server below `folder`. `None` if MariaDB is not installed.
     pub fn start(folder: &Path, options: &[&str]) -> Option<Self> {
         let install = find_program("mariadb-install-db")?;
         let server =
@@ -22,12 +23,13 @@ impl MariaDb {
         give_to_database_user(&home);
         let (data, socket) = (home.join("data"), home.join("socket"));
         let data_option = format!("--datadir={}", data.display());
-        // A folder of its own: a server that starts removes every temporary table it finds, its neighbours' too.
+        // The server needs its own folder, because a server that starts removes every temporary
+        // table that it finds, even those of other servers.
         let temporary = home.join("tmp");
         std::fs::create_dir(&temporary).unwrap();
         give_to_database_user(&temporary);
         let temporary_option = format!("--tmpdir={}", temporary.display());
-        // Nothing of these tests outlives them, so nothing is flushed.
+        // The data of these tests does not outlive them, so nothing is flushed.
         let unsynced = ["--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0", "--innodb-flush-method=nosync"];
         succeed(
             as_database_user(install)
@@ -57,7 +59,7 @@ impl MariaDb {
         format!("mysql://root@localhost/?socket={}", self.socket.display())
     }
 
-    /// Statements by the `mariadb` client, rows separated by tabs.
+    /// Runs statements by the `mariadb` client. Returns the rows with tabs between columns.
     pub fn sql(&self, statements: &str) -> String {
         succeed(&mut self.client(statements))
     }

@@ -1,5 +1,5 @@
-//! What end-to-end tests share: a scratch folder, a running filer, a throw-away PostgreSQL. Everything started here is
-//! stopped, and everything made here removed, when the value is dropped.
+//! Shared by end-to-end tests: a scratch folder, a running filer, a temporary PostgreSQL. Dropping
+//! a value stops everything that was started, and removes everything that was made, for it.
 #![allow(
     dead_code,
     missing_docs,
@@ -53,7 +53,7 @@ pub fn millrace() -> Command {
     Command::new(env!("CARGO_BIN_EXE_millrace"))
 }
 
-/// The same where the host has no configuration of a database, if this user can make mount namespaces: a test finds its own servers alone,
+/// The binary under test where the host has no configuration of a database, if this user can make mount namespaces: a test finds its own servers alone,
 /// and changes no others.
 pub fn millrace_without_databases_of_host() -> Command {
     const HIDE: &str =
@@ -66,7 +66,7 @@ pub fn millrace_without_databases_of_host() -> Command {
     command
 }
 
-/// The same in the network namespace of a process.
+/// The binary under test, in the network namespace of a process.
 pub fn millrace_inside(pid: u32) -> Command {
     let mut command = Command::new("nsenter");
     command.arg(format!("--net=/proc/{pid}/ns/net")).arg("--").arg(env!("CARGO_BIN_EXE_millrace"));
@@ -82,7 +82,8 @@ pub fn preload_library() -> PathBuf {
 
 pub use sim::{skip, skip_unsupported};
 
-/// Seeds of an end-to-end sweep: `MILLRACE_SEED` alone, else as many as `count` makes of `MILLRACE_E2E_SEEDS` (2 by default).
+/// Seeds of an end-to-end sweep: only `MILLRACE_SEED`, or else as many as `count` returns for
+/// `MILLRACE_E2E_SEEDS` (2 by default).
 pub fn seeds(count: impl Fn(u64) -> u64) -> Vec<u64> {
     match environment_number("MILLRACE_SEED") {
         Some(seed) => vec![seed],
@@ -125,7 +126,7 @@ fn beside_target(name: &str) -> Option<PathBuf> {
     Some(target.join(name)).filter(|program| program.exists())
 }
 
-/// A folder that other users may enter, removed at the end.
+/// A folder that other users may enter. Dropping it removes the folder.
 pub struct Scratch {
     folder: tempfile::TempDir,
 }
@@ -149,12 +150,12 @@ impl Scratch {
     }
 }
 
-/// Whether the tests may change to any user.
+/// Whether the tests run as root, and may change to any user.
 pub fn is_root() -> bool {
     std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0
 }
 
-/// Whether the tests may have a mount and a PID namespace of their own. Prints a message if not.
+/// Whether the tests may make their own mount and PID namespaces. Prints a message if not.
 pub fn may_make_namespaces() -> bool {
     let tried = Command::new("unshare").args(["--mount", "--pid", "--mount-proc", "--fork", "true"]).output();
     let may = tried.is_ok_and(|output| output.status.success());
@@ -164,20 +165,21 @@ pub fn may_make_namespaces() -> bool {
     may
 }
 
-/// Makes a directory a runtime directory that a group shares.
+/// Turns a directory into a runtime directory that a group shares.
 pub fn share_with_group(directory: &Path, gid: u32) {
     std::os::unix::fs::chown(directory, None, Some(gid)).unwrap();
     std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o2770)).unwrap();
 }
 
-/// Runs to the end; panics with everything printed when it fails.
+/// Runs a command to its end. If it fails, panics with its complete output.
 pub fn succeed(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(output.status.success(), "{command:?}: {}\n{}", output.status, text(&output));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Lets this process, and those it starts from now on, open this many descriptors, or as many as the host allows. Returns the number.
+/// Lets this process, and those that it starts from now on, open this many descriptors, or as many
+/// as the host allows. Returns the number.
 pub fn descriptors_up_to(wanted: u64) -> u64 {
     let pid = std::process::id().to_string();
     let hard = succeed(Command::new("prlimit").args(["--pid", &pid, "--nofile", "--noheadings", "--output", "HARD"]));
@@ -186,8 +188,8 @@ pub fn descriptors_up_to(wanted: u64) -> u64 {
     allowed
 }
 
-/// Lets this process, and those it starts from now on, open this many descriptors. Returns false, and skips the test, if the host does
-/// not allow that.
+/// Lets this process, and those that it starts from now on, open this many descriptors. Returns
+/// false, and skips the test, if the host does not allow that.
 pub fn has_descriptors(wanted: u64) -> bool {
     let is_allowed = descriptors_up_to(wanted) >= wanted;
     if !is_allowed {
@@ -196,17 +198,17 @@ pub fn has_descriptors(wanted: u64) -> bool {
     is_allowed
 }
 
-/// Runs work that needs a runtime to its end.
+/// Runs asynchronous work to its end.
 pub fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
-/// Everything a program printed.
+/// The complete output of a program.
 pub fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Waits until `condition` gives a value; panics naming `what` after `limit`.
+/// Waits until `condition` returns a value. After `limit`, panics and names `what`.
 pub fn await_until<T>(what: &str, limit: Duration, mut condition: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + limit;
     loop {

@@ -4,7 +4,7 @@ use super::text;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A mounted file system. It is unmounted when this is dropped, also while its files are open.
+/// A mounted file system. Dropping it unmounts the file system, even while its files are open.
 pub struct Mounted(PathBuf);
 
 impl Mounted {
@@ -23,7 +23,7 @@ impl Mounted {
         Self::by(&["-o", "loop", image.to_str().unwrap()], at)
     }
 
-    /// Bind-mounts a directory at a second place.
+    /// Bind-mounts a directory at another place.
     pub fn bind(dir: &Path, at: PathBuf) -> Option<Self> {
         Self::by(&["--bind", dir.to_str().unwrap()], at)
     }
@@ -38,7 +38,7 @@ impl Mounted {
         Some(Self(at))
     }
 
-    /// Unmounts it. Its files must be closed.
+    /// Unmounts the file system, whose files must be closed.
     pub fn end(self) {
         let ended = Command::new("umount").arg(&self.0).output().unwrap();
         assert!(ended.status.success(), "{}", text(&ended));

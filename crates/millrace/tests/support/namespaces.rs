@@ -1,4 +1,4 @@
-//! Two network namespaces, a filer's and a client's, with cables between them that can be cut.
+//! Two network namespaces, of a filer and of a client, with links between them that a test can cut.
 
 use rustix::thread::LinkNameSpaceType;
 use std::io;
@@ -10,17 +10,18 @@ use std::time::Duration;
 
 use super::{await_until, find_program, is_root, skip_unsupported, succeed};
 
-/// Gone, with its cables, when dropped.
+/// The namespaces. Dropping this removes them and their links.
 pub struct Namespaces {
     filer: Holder,
     client: Holder,
 }
 
-/// A process that does nothing in a network namespace of its own.
+/// A process that does nothing in its own network namespace.
 struct Holder(Child);
 
 impl Namespaces {
-    /// With this number of cables. `None`, with a message, if this user cannot create them.
+    /// Makes the namespaces with this number of links. `None`, with a message, if this user cannot
+    /// create them.
     pub fn linked(cables: usize) -> Option<Self> {
         if !is_root() || ["unshare", "nsenter", "ip"].iter().any(|program| find_program(program).is_none()) {
             skip_unsupported("no root, unshare, nsenter or ip");
@@ -51,12 +52,12 @@ impl Namespaces {
         self.client.0.id()
     }
 
-    /// The filer's address at the nth cable, any port.
+    /// The filer's address at the nth link, with any port.
     pub fn address(nth: usize) -> SocketAddr {
         format!("10.77.{nth}.2:0").parse().unwrap()
     }
 
-    /// The nth cable delivers nothing any more, without an error.
+    /// Cuts the nth link: it delivers nothing any more, and reports no error.
     pub fn cut(&self, nth: usize) {
         self.filer.ip(&format!("link set f{nth} down"));
     }
@@ -66,13 +67,13 @@ impl Namespaces {
     }
 }
 
-/// Makes a socket in the network namespace of a process, without it in the test's own.
+/// Makes a socket in the network namespace of a process, and leaves the test in its own.
 pub fn within<T: Send>(inside: Option<u32>, make: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     let Some(pid) = inside else { return make() };
     let namespace = std::fs::File::open(format!("/proc/{pid}/ns/net"))?;
     std::thread::scope(|scope| {
         let entered = || {
-            // Of this thread alone, which ends.
+            // This moves only this thread, which ends afterwards.
             rustix::thread::move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
             make()
         };
@@ -90,7 +91,7 @@ impl Holder {
         holder
     }
 
-    /// `ip …` in the namespace.
+    /// Runs `ip …` in the namespace.
     fn ip(&self, arguments: &str) {
         let net = format!("--net=/proc/{}/ns/net", self.0.id());
         succeed(Command::new("nsenter").args([&net, "--", "ip"]).args(arguments.split(' ')));

@@ -1,11 +1,11 @@
-//! The order-entry load without its clock: the same drawn transactions on any database.
+//! The order-entry load without its clock: the same generated transactions on any database.
 
 use orders::database::{Database, Terminal};
 use orders::inputs::Inputs;
 use orders::mix::{Kind, Mix, MixRule};
 use orders::random::stream;
 
-/// Sends `count` transactions drawn from `seed`; what each answered, as text.
+/// Sends `count` transactions generated from `seed`. Returns the result of each as text.
 pub fn carry_out(database: &impl Database, seed: u64, count: u32) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -28,7 +28,7 @@ pub fn carry_out(database: &impl Database, seed: u64, count: u32) -> Vec<String>
     })
 }
 
-/// Sums over every table, in SQL that every database here understands: equal rows give equal sums.
+/// Sums over every table, in SQL that every database here supports. Equal rows give equal sums.
 pub const SUMS: &str = "SELECT * FROM
     (SELECT SUM(w_ytd) AS a, SUM(w_tax * w_id) AS b FROM warehouse) AS w,
     (SELECT SUM(d_ytd * d_id) AS c, SUM(d_next_o_id * d_id * d_w_id) AS d FROM district) AS d,
@@ -44,7 +44,7 @@ pub const SUMS: &str = "SELECT * FROM
     (SELECT COUNT(*) AS z, SUM(ol_i_id * ol_number) AS aa, SUM(ol_amount * ol_number) AS ab, COUNT(ol_delivery_d) AS ac,
             SUM(ol_supply_w_id * ol_o_id) AS ad, SUM(ol_quantity * ol_i_id) AS ae FROM order_line) AS l";
 
-/// The fields of an answer, whatever separates them.
+/// The fields of a result, with any separator.
 pub fn fields(said: &str) -> Vec<String> {
     said.trim().split(['|', '\t']).map(str::to_owned).collect()
 }

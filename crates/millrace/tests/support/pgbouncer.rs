@@ -1,4 +1,4 @@
-//! PgBouncer in front of a cluster, on a free port of the loopback address; ended when dropped.
+//! PgBouncer in front of a cluster, on a free port of the loopback address. Dropping it ends the pooler.
 
 use super::postgres::{Cluster, as_database_user, give_to_database_user};
 use super::{Scratch, await_until, find_program};
@@ -13,7 +13,7 @@ pub struct PgBouncer {
 }
 
 impl PgBouncer {
-    /// Starts a pooler with this mode and these further settings; `None` where it is not installed.
+    /// Starts a pooler with this mode and these further settings. `None` if it is not installed.
     pub fn start(scratch: &Scratch, cluster: &Cluster, mode: &str, more: &str) -> Option<Self> {
         let program =
             find_program("pgbouncer").or_else(|| Some(PathBuf::from("/usr/sbin/pgbouncer")).filter(|path| path.is_file()))?;
@@ -37,12 +37,12 @@ impl PgBouncer {
         Some(pooler)
     }
 
-    /// A connection string of the pooler.
+    /// A connection string for the pooler.
     pub fn dsn(&self) -> String {
         format!("host=127.0.0.1 port={} user=clerk dbname=postgres", self.port)
     }
 
-    /// One statement of another client of the same pool.
+    /// A command that sends one statement as another client of the same pool.
     pub fn psql(&self, statement: &str) -> Command {
         let mut psql = as_database_user(find_program("psql").expect("psql"));
         psql.args(["-XAtq", "-d", &self.dsn(), "-c", statement]);

@@ -1,4 +1,4 @@
-//! PostgreSQL: which one, as whom, and a cluster on local disk.
+//! PostgreSQL: its programs, its user, and a cluster on the local disk.
 
 use super::{await_until, find_program, succeed};
 use std::os::unix::fs::chown;
@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// The newest server Debian installed, or `MILLRACE_TEST_PG_BIN`.
+/// Folder of the newest server that Debian has installed, or `MILLRACE_TEST_PG_BIN`.
 pub fn server_programs() -> Option<PathBuf> {
     if let Some(folder) = std::env::var_os("MILLRACE_TEST_PG_BIN") {
         return Some(folder.into());
@@ -23,7 +23,8 @@ pub fn server_programs() -> Option<PathBuf> {
     found.pop().map(|(_, folder)| folder)
 }
 
-/// The unprivileged user databases run as (PostgreSQL refuses root): `postgres`, else nobody; ourselves when not root.
+/// The unprivileged user that runs databases, because PostgreSQL refuses root: `postgres`, or else
+/// nobody. Without root, the test's own user.
 pub fn database_user() -> (u32, u32) {
     let id = |flag: &str, name: &[&str]| -> Option<u32> {
         let output = Command::new("id").arg(flag).args(name).output().ok().filter(|output| output.status.success())?;
@@ -50,36 +51,38 @@ pub fn give_to_database_user(path: &Path) {
     chown(path, Some(uid), Some(gid)).unwrap();
 }
 
-/// A cluster on local disk, reached through a socket in its folder; stopped when dropped.
+/// A cluster on the local disk, which is reached through a socket in its folder. Dropping it stops
+/// the server.
 pub struct Cluster {
     programs: PathBuf,
     data: PathBuf,
     sockets: PathBuf,
-    /// Of its sockets, and of its TCP address where it has one.
+    /// The port of its sockets, and of its TCP address if it has one.
     port: u16,
-    /// Options of the server beside its sockets.
+    /// More options of the server.
     more: String,
-    /// The postmaster of the last start, known also where its files cannot be read any more.
+    /// The postmaster of the last start. It stays known when the cluster's files cannot be read.
     postmaster: AtomicU32,
 }
 
 impl Cluster {
-    /// initdb and start below `folder`, without fsync; none when PostgreSQL is not installed.
+    /// Makes and starts a cluster below `folder`, without fsync. `None` if PostgreSQL is not installed.
     pub fn start(folder: &Path) -> Option<Self> {
         Self::start_with(folder, "-c fsync=off")
     }
 
-    /// The same with these options: a setting of the command line stays, whatever a file says.
+    /// As [`Self::start`], with these options. A setting of the command line takes precedence over
+    /// every file.
     pub fn start_with(folder: &Path, more: impl Into<String>) -> Option<Self> {
         Self::start_made_with(folder, &[], more)
     }
 
-    /// The same, made with these options of initdb.
+    /// As [`Self::start_with`], made with these options of initdb.
     pub fn start_made_with(folder: &Path, initdb: &[&str], more: impl Into<String>) -> Option<Self> {
         Self::start_at(folder, initdb, 5432, format!("-c listen_addresses='' {}", more.into()))
     }
 
-    /// The same, reached at 127.0.0.1 and [`Self::port`] too.
+    /// As [`Self::start_with`], also reachable at 127.0.0.1 and [`Self::port`].
     pub fn start_tcp(folder: &Path, more: &str) -> Option<Self> {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         Self::start_at(folder, &[], port, format!("-c listen_addresses=127.0.0.1 {more}"))
@@ -104,7 +107,7 @@ impl Cluster {
         Some(cluster)
     }
 
-    /// Starts it again after [`Self::kill`]; waits for the recovery.
+    /// Starts the server again after [`Self::kill`]. Waits for the recovery.
     pub fn restart(&self) {
         let log = self.data.join("log");
         let options = self.options();
@@ -113,7 +116,7 @@ impl Cluster {
         self.postmaster.store(file.lines().next().unwrap().parse().unwrap(), Ordering::Relaxed);
     }
 
-    /// The directory of its data and its configuration.
+    /// The directory of the cluster's data and configuration.
     pub fn data(&self) -> &Path {
         &self.data
     }
@@ -123,22 +126,22 @@ impl Cluster {
         format!("host={} port={} user=postgres dbname=postgres", self.sockets.display(), self.port)
     }
 
-    /// Its port.
+    /// The cluster's port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// What it has logged.
+    /// The server's log.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.data.join("log")).unwrap()
     }
 
-    /// One statement by psql, its rows unaligned.
+    /// Runs one statement by psql. Returns its rows, unaligned.
     pub fn sql(&self, statement: &str) -> String {
         self.sql_in("postgres", statement)
     }
 
-    /// The same in another database of the cluster.
+    /// As [`Self::sql`], in another database of the cluster.
     pub fn sql_in(&self, database: &str, statement: &str) -> String {
         succeed(as_database_user(find_program("psql").expect("psql")).args([
             "-XAtq",
@@ -151,10 +154,11 @@ impl Cluster {
         ]))
     }
 
-    /// Stops every process of the server for so long: nothing moves in the database, and nothing is undone by it.
+    /// Stops every process of the server for this time. The database does nothing meanwhile, and
+    /// then continues.
     pub fn pause(&self, time: Duration) {
         let postmaster = self.postmaster();
-        // It first: it starts no further children then.
+        // The postmaster is stopped first, so that it starts no further children.
         succeed(Command::new("kill").args(["-STOP", &postmaster]));
         succeed(Command::new("pkill").args(["-STOP", "-P", &postmaster]));
         std::thread::sleep(time);
@@ -166,10 +170,10 @@ impl Cluster {
         self.postmaster.load(Ordering::Relaxed).to_string()
     }
 
-    /// SIGKILL to every process of the cluster, as a host that dies would.
+    /// Sends SIGKILL to every process of the cluster, as if the host had died.
     pub fn kill(&self) {
         let postmaster = self.postmaster();
-        // It starts no further children then.
+        // A stopped postmaster starts no further children.
         let _ = Command::new("kill").args(["-STOP", &postmaster]).output();
         let children = Command::new("pgrep").args(["-P", &postmaster]).output().unwrap();
         let mut all: Vec<String> = String::from_utf8_lossy(&children.stdout).lines().map(str::to_owned).collect();
@@ -193,7 +197,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // What it stood on may have been taken away.
+        // The cluster's files may be gone.
         if self.data.exists() {
             let _ = self.pg_ctl(&["stop", "-m", "immediate", "-w", "-s"]).status();
         }

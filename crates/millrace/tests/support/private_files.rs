@@ -1,16 +1,17 @@
-//! Files and directories that the mode bits give to their owner alone, and what another user tries with them.
+//! Files and directories whose mode bits allow access to their owner alone, and another user's
+//! attempts to use them.
 
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
 /// The user that tries the access.
 pub const CALLER: u32 = 4001;
-/// The user whose files they are.
+/// The user that owns the files.
 pub const OWNER: u32 = 4002;
-/// Python that prints a line for each way to use them.
+/// Python that prints a line for each attempt to use them.
 pub const RIGHTS: &str = include_str!("../programs/rights.py");
 
-/// What [`RIGHTS`] asks for, private to the owner.
+/// Makes the files of [`RIGHTS`], private to the owner.
 pub fn lay_out(export: &Path) {
     std::fs::set_permissions(export, PermissionsExt::from_mode(0o777)).unwrap();
     std::fs::write(export.join("f"), "text").unwrap();

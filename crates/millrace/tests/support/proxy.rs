@@ -1,5 +1,5 @@
-//! A middlebox between client and filer that keeps bytes on their way for as long as a test likes: what a route that
-//! fails, or a host that stands still, does to a connection whose client has given it up.
+//! A middlebox between client and filer that delays bytes for as long as a test wants. It shows
+//! what a failing route, or a stopped host, does to a connection that its client has given up.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -32,7 +32,8 @@ impl Proxy {
         Self::start_for(to, usize::MAX)
     }
 
-    /// The same for at most that many connections at a time; more are ended as soon as they are made.
+    /// As [`Self::start`], for at most this many connections at a time. More are ended as soon as
+    /// they are made.
     pub fn start_for(to: u16, most: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -58,9 +59,9 @@ impl Proxy {
         Self { port, lanes, stop, most }
     }
 
-    /// Ends all connections and refuses others until [`Self::join`].
+    /// Ends all connections, and refuses others until [`Self::join`].
     pub fn cut(&self) {
-        // New connections are made under this lock too.
+        // New connections are also made under this lock.
         let lanes = self.lanes.lock().unwrap();
         self.most.store(0, Ordering::SeqCst);
         for lane in lanes.iter() {
@@ -106,7 +107,7 @@ impl Lane {
         std::thread::spawn(move || {
             let (mut buffer, mut client) = (vec![0; 1 << 16], client);
             while let Ok(bytes @ 1..) = from_server.read(&mut buffer) {
-                // A client that has left takes no answers; the server is served all the same.
+                // A client that has left takes no replies, but the server must still be read.
                 let _ = client.write_all(&buffer[..bytes]);
             }
             let _ = client.shutdown(Shutdown::Both);
@@ -115,17 +116,17 @@ impl Lane {
         lane
     }
 
-    /// Bytes kept so far.
+    /// Number of bytes held so far.
     pub fn stored(&self) -> usize {
         self.towards.lock().unwrap().stored.len()
     }
 
-    /// Whether the client has given the connection up.
+    /// Whether the client has closed the connection.
     pub fn client_left(&self) -> bool {
         self.towards.lock().unwrap().client_left
     }
 
-    /// Lets what was kept go on its way.
+    /// Forwards what was held.
     pub fn release(&self) {
         let mut towards = self.towards.lock().unwrap();
         towards.held = false;
@@ -136,7 +137,7 @@ impl Lane {
         }
     }
 
-    /// Whether the server has ended the connection, everything that came on it done or dropped.
+    /// Whether the server has ended the connection, so that everything that came on it is done or dropped.
     pub fn ended(&self) -> bool {
         self.ended.load(Ordering::SeqCst)
     }

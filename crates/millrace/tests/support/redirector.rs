@@ -15,7 +15,8 @@ pub struct Redirector {
 }
 
 impl Redirector {
-    /// Redirects to the address that `to` returns for the redirector's own port. After `most` logins it stops listening.
+    /// Redirects to the address that `to` returns for the redirector's own port. Stops listening
+    /// after `most` logins.
     pub fn start(status: LoginStatus, most: usize, to: impl Fn(u16) -> String + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -31,7 +32,7 @@ impl Redirector {
         Self { port, logins }
     }
 
-    /// Number of logins that it has redirected.
+    /// Number of redirected logins.
     pub fn logins(&self) -> usize {
         self.logins.load(Ordering::SeqCst)
     }

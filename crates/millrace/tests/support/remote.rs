@@ -1,4 +1,4 @@
-//! A PostgreSQL whose cluster lives on the filer: every program of it runs under `millrace exec`.
+//! A PostgreSQL whose cluster is on the filer. Each of its programs runs under `millrace exec`.
 
 use super::filer::Filer;
 use super::postgres::{as_database_user, database_user, give_to_database_user};
@@ -10,10 +10,11 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Where the volume appears; there is no such path on the host.
+/// The path of the mount, which does not exist on the host.
 pub const MOUNT: &str = "/millrace-db";
 
-/// A cluster in the volume's root, stopped when dropped. Our runtime files live in a folder of its own on tmpfs.
+/// A cluster in the volume's root. Dropping it stops the server. The client's runtime files are in
+/// their own folder on tmpfs.
 pub struct RemoteCluster {
     programs: PathBuf,
     millrace: PathBuf,
@@ -22,23 +23,25 @@ pub struct RemoteCluster {
     sockets: PathBuf,
     settings: String,
     inside: Option<u32>,
-    /// Further `--mount` words: a log archive, say.
+    /// Further words for `--mount`, for example for a log archive.
     mounts: Vec<String>,
     sessions: Mutex<BTreeSet<u32>>,
 }
 
 impl RemoteCluster {
-    /// initdb over the wire; not started. `settings` are further `-c name=value` words for the server.
+    /// Makes a cluster over the mount, and does not start it. `settings` are further `-c
+    /// name=value` words for the server.
     pub fn create(scratch: &Scratch, filer: &Filer, programs: &Path, settings: &str) -> Self {
         Self::create_by(&filer.url, scratch, filer, programs, settings)
     }
 
-    /// The same, mounted by this URL.
+    /// As [`Self::create`], mounted by this URL.
     pub fn create_by(url: &str, scratch: &Scratch, filer: &Filer, programs: &Path, settings: &str) -> Self {
         Self::create_on(url, filer.export(), None, scratch, programs, settings)
     }
 
-    /// The same on any server, whose folder `export` is served at `url`; in the namespaces of the process `inside`.
+    /// As [`Self::create`], on any server that exports the folder `export` at `url`, in the
+    /// namespaces of the process `inside`.
     pub fn create_on(url: &str, export: &Path, inside: Option<u32>, scratch: &Scratch, programs: &Path, settings: &str) -> Self {
         let folder = scratch.folder("bin");
         for program in [PathBuf::from(env!("CARGO_BIN_EXE_millrace")), preload_library()] {
@@ -66,7 +69,7 @@ impl RemoteCluster {
         cluster
     }
 
-    /// Mounts another volume at `path` for what is started from now on.
+    /// Also mounts another volume at `path` for programs that are started from now on.
     pub fn mount(&mut self, path: &str, filer: &Filer) {
         give_to_database_user(filer.export());
         self.mounts.push(format!("{path}={}", filer.url));
@@ -98,19 +101,19 @@ impl RemoteCluster {
         command
     }
 
-    /// pg_ctl start; waits for recovery to end. The server's log is on the mount.
+    /// Runs pg_ctl start, and waits for the end of the recovery. The server's log is on the mount.
     pub fn start(&self) {
         let options = format!("-c listen_addresses='' -k {} {}", self.sockets.display(), self.settings);
         let log = format!("{MOUNT}/log");
         succeed(&mut self.pg_ctl(&["start", "-w", "-t", "180", "-s", "-l", &log, "-o", &options]));
     }
 
-    /// pg_ctl stop in the given mode.
+    /// Runs pg_ctl stop in the given mode.
     pub fn stop(&self, mode: &str) {
         succeed(&mut self.pg_ctl(&["stop", "-w", "-t", "120", "-s", "-m", mode]));
     }
 
-    /// Whether a server answers.
+    /// Whether a server runs.
     pub fn is_running(&self) -> bool {
         self.pg_ctl(&["status", "-s"]).status().unwrap().success()
     }
@@ -120,19 +123,19 @@ impl RemoteCluster {
         format!("host={} user=postgres dbname=postgres", self.sockets.display())
     }
 
-    /// One statement by psql (not under exec: only the server's files are on the mount).
+    /// Runs one statement by psql. Not under exec, because only the server's files are on the mount.
     pub fn sql(&self, statement: &str) -> String {
         self.try_sql(statement).unwrap_or_else(|printed| panic!("{statement}: {printed}"))
     }
 
-    /// Blocks that checkpoints wrote so far.
+    /// Number of blocks that checkpoints have written so far.
     pub fn checkpointed_blocks(&self) -> u64 {
         let count = self.try_sql("select buffers_written from pg_stat_checkpointer"); // from version 17 on
         let count = count.unwrap_or_else(|_| self.sql("select buffers_checkpoint from pg_stat_bgwriter"));
         count.trim().parse().unwrap()
     }
 
-    /// One statement by psql; what it printed, either way.
+    /// Runs one statement by psql. Returns its output, also if it fails.
     pub fn try_sql(&self, statement: &str) -> Result<String, String> {
         let psql = super::find_program("psql").expect("psql");
         let arguments = ["-XAtq", "-v", "ON_ERROR_STOP=1", "-d", &self.dsn(), "-c", statement];
@@ -140,8 +143,9 @@ impl RemoteCluster {
         if output.status.success() { Ok(String::from_utf8_lossy(&output.stdout).into_owned()) } else { Err(text(&output)) }
     }
 
-    /// Pids of the postmaster and its children, as the host sees them now. pg_ctl makes the postmaster a session leader,
-    /// and a child's command line and environment are overwritten by its title: the session is what holds them together.
+    /// Process numbers of the postmaster and its children. pg_ctl makes the postmaster a session
+    /// leader. A child's title overwrites its command line and environment, so the session
+    /// identifies the children.
     pub fn pids(&self) -> Vec<u32> {
         let mark = format!("\0-D\0{}\0", self.data());
         let runtime = format!("MILLRACE_RUNTIME_DIR={}\0", self.runtime.path().display());
@@ -154,7 +158,7 @@ impl RemoteCluster {
         all.into_iter().filter(|pid| session(&read(*pid, "stat")).is_some_and(|session| sessions.contains(&session))).collect()
     }
 
-    /// SIGKILL to every process of the cluster, as a host that dies would.
+    /// Sends SIGKILL to every process of the cluster, as if the host had died.
     pub fn kill(&self) {
         await_until("the whole database to be gone", Duration::from_secs(20), || {
             let pids = self.pids();
@@ -174,7 +178,8 @@ impl RemoteCluster {
 
 impl Drop for RemoteCluster {
     fn drop(&mut self) {
-        // SIGQUIT to the postmaster first: it removes its shared memory even when the mount no longer answers.
+        // The postmaster gets SIGQUIT first, because it then removes its shared memory even if the
+        // mount does not answer.
         let leaders: Vec<u32> = { self.pids().into_iter().filter(|pid| self.sessions.lock().unwrap().contains(pid)).collect() };
         for leader in &leaders {
             let _ = Command::new("kill").args(["-QUIT", &leader.to_string()]).output();
@@ -187,7 +192,8 @@ impl Drop for RemoteCluster {
     }
 }
 
-/// Session of a process, from its stat line; the fields are counted behind the name, which may hold anything.
+/// Session of a process, from its stat line. The fields are counted after the name, which may
+/// contain anything.
 fn session(stat: &[u8]) -> Option<u32> {
     let stat = String::from_utf8_lossy(stat);
     let (_, fields) = stat.rsplit_once(") ")?;

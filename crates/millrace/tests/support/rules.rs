@@ -1,6 +1,6 @@
-//! Rules that tests give with `--rules`.
+//! Rules for `--rules`.
 
-/// One rule about the kernel, with a change that is made at once.
+/// One rule about the kernel, with a change that applies at once.
 pub const SWAPPINESS: &str = r#"
 schema = 1
 layer = "os-kernel"

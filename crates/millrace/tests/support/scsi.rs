@@ -1,4 +1,4 @@
-//! An initiator that does one thing at a time, or many at once, over a socket: what tests ask of a target.
+//! An initiator over a socket that sends one command at a time, or many at once, for tests of a target.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -11,16 +11,16 @@ use iscsi_proto::login::{LoginStatus, Name, Offer};
 use iscsi_proto::pdu::{Framed, Isid, Itt, Lun, TaskFunction};
 use iscsi_proto::target::Challenge;
 
-/// How long an answer may take.
+/// Longest wait for a response.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Who logs in.
+/// The identity with which a test logs in.
 #[derive(Clone, Debug)]
 pub struct Who {
     pub initiator: String,
     pub isid: u8,
     pub user: Option<(String, String)>,
-    /// What the target proves itself by.
+    /// The name and the secret by which the target authenticates itself.
     pub target_user: Option<(String, String)>,
     pub offer: Offer,
 }
@@ -33,7 +33,7 @@ pub struct Client {
     data: HashMap<u32, Vec<u8>>,
 }
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     pub status: u8,
@@ -41,7 +41,7 @@ pub struct Ended {
     pub data: Vec<u8>,
 }
 
-/// Why there is no session.
+/// The reason why a login failed.
 #[derive(Debug)]
 pub enum LoginError {
     Refused(LoginStatus),
@@ -49,7 +49,7 @@ pub enum LoginError {
 }
 
 impl Who {
-    /// One without a secret.
+    /// An initiator without a secret.
     pub fn named(initiator: &str) -> Self {
         Self { initiator: initiator.into(), isid: 1, user: None, target_user: None, offer: Offer::default() }
     }
@@ -59,7 +59,7 @@ impl Who {
         self
     }
 
-    /// One that proves itself.
+    /// Adds the name and the secret by which the initiator authenticates itself.
     pub fn proves(mut self, name: &str, secret: &str) -> Self {
         self.user = Some((name.into(), secret.into()));
         self
@@ -71,7 +71,7 @@ impl Ended {
         self.status == 0
     }
 
-    /// Sense key, additional sense code and qualifier, of fixed format.
+    /// Sense key, additional sense code and qualifier, in fixed format.
     pub fn sense_code(&self) -> (u8, u8, u8) {
         let byte = |at: usize| self.sense.get(at).copied().unwrap_or(0);
         (byte(2) & 15, byte(12), byte(13))
@@ -79,12 +79,12 @@ impl Ended {
 }
 
 impl Client {
-    /// Logs in to a target; unit attentions wait for the first command.
+    /// Logs in to a target. Unit attentions wait for the first command.
     pub fn login(portal: SocketAddr, target: &str, who: &Who) -> Result<Self, LoginError> {
         Self::begin(portal, Some(target), who)
     }
 
-    /// A discovery session.
+    /// Begins a discovery session.
     pub fn discover(portal: SocketAddr, who: &Who) -> Result<Self, LoginError> {
         Self::begin(portal, None, who)
     }
@@ -128,14 +128,14 @@ impl Client {
         }
     }
 
-    /// The same, and takes the unit attention that a new session gets at each LUN.
+    /// As [`Self::login`]. Also clears the unit attention that a new session gets at the LUN.
     pub fn ready(portal: SocketAddr, target: &str, who: &Who, lun: u16) -> Self {
         let mut client = Self::login(portal, target, who).unwrap_or_else(|error| panic!("log in to {target}: {error:?}"));
         client.take_attentions(lun);
         client
     }
 
-    /// TEST UNIT READY until nothing is told any more; what was told.
+    /// Sends TEST UNIT READY until there is no unit attention left. Returns the unit attentions.
     pub fn take_attentions(&mut self, lun: u16) -> Vec<(u8, u8, u8)> {
         let mut told = Vec::new();
         loop {
@@ -148,7 +148,7 @@ impl Client {
         }
     }
 
-    /// Receives once and takes every whole PDU.
+    /// Receives once, and handles every complete PDU.
     fn turn(&mut self, mut see: impl FnMut(&Event<'_>)) -> io::Result<()> {
         let mut buffer = vec![0; 64 << 10];
         let bytes = self.stream.read(&mut buffer)?;
@@ -165,12 +165,12 @@ impl Client {
         self.stream.write_all(&out)
     }
 
-    /// Sends a command, and does not wait for it.
+    /// Sends a command and does not wait for it.
     pub fn send(&mut self, lun: u16, cdb: &[u8], transfer: Transfer<'_>) -> io::Result<Itt> {
         self.send_changed(lun, cdb, transfer, |_| {})
     }
 
-    /// The same, with its PDUs changed on their way.
+    /// As [`Self::send`], but `change` changes the PDUs before they are sent.
     pub fn send_changed(
         &mut self,
         lun: u16,
@@ -187,7 +187,7 @@ impl Client {
         Ok(itt)
     }
 
-    /// Commands that may be sent now.
+    /// Number of commands that may be sent now.
     pub fn window(&self) -> u32 {
         self.initiator.window()
     }
@@ -203,7 +203,8 @@ impl Client {
         }
     }
 
-    /// Receives once; the commands that have ended. `data_of` gives the data of a command that is asked for by R2T.
+    /// Receives once. Returns the commands that have ended. `data_of` returns the data of a command
+    /// that an R2T requests.
     pub fn next_ended<'d>(&mut self, data_of: &dyn Fn(Itt) -> Option<&'d [u8]>) -> io::Result<Vec<(Itt, Ended)>> {
         let (mut ended, mut wanted) = (Vec::new(), Vec::new());
         let mut all = std::mem::take(&mut self.data);
@@ -219,7 +220,7 @@ impl Client {
             }
             Event::Ended { itt, status, sense } => {
                 let data = all.remove(&itt.0).unwrap_or_default();
-                // A target failure has no status of SCSI: tests take it for one that is not good.
+                // A target failure has no SCSI status. Tests treat it as a status that is not good.
                 let code = if status.response == 0 { status.status } else { 0xff };
                 ended.push((*itt, Ended { status: code, sense: sense.to_vec(), data }));
             }
@@ -255,7 +256,7 @@ impl Client {
         (!received.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)).then_some(received)
     }
 
-    /// Sends a task management function, and does not wait for the response.
+    /// Sends a task management function and does not wait for the response.
     pub fn send_management(&mut self, function: TaskFunction, lun: u16, referenced: Option<Itt>) -> io::Result<()> {
         let mut out = Vec::new();
         let lun = Lun(iscsi_proto::scsi::Lun::new(lun).unwrap().to_bytes());
@@ -263,7 +264,7 @@ impl Client {
         self.stream.write_all(&out)
     }
 
-    /// A task management function, and the response.
+    /// Sends a task management function. Returns the response.
     pub fn manage(&mut self, function: TaskFunction, lun: u16, referenced: Option<Itt>) -> io::Result<u8> {
         self.send_management(function, lun, referenced)?;
         let mut response = None;
@@ -277,7 +278,7 @@ impl Client {
         Ok(response.unwrap())
     }
 
-    /// SendTargets=All; the answer's text.
+    /// Sends SendTargets=All. Returns the text of the response.
     pub fn targets(&mut self) -> io::Result<String> {
         let mut out = Vec::new();
         self.initiator.send_targets(&mut out, "All").map_err(io::Error::other)?;
@@ -293,7 +294,7 @@ impl Client {
         Ok(answer.unwrap())
     }
 
-    /// Waits until the target has closed the connection, or asks for a logout; whether it asked.
+    /// Waits until the target closes the connection or requests a logout. Returns whether it requested one.
     pub fn wait_for_end(&mut self) -> bool {
         let mut asked = false;
         loop {
@@ -313,17 +314,17 @@ impl Client {
         self.run(lun, &cdb16(0x8a, fua, lba, data.len() / 512), Transfer::Write(data))
     }
 
-    /// READ (16) likewise.
+    /// READ (16) of whole blocks of 512 bytes.
     pub fn read(&mut self, lun: u16, lba: u64, blocks: usize) -> io::Result<Ended> {
         self.run(lun, &cdb16(0x88, false, lba, blocks), Transfer::Read((blocks * 512) as u32))
     }
 
-    /// SYNCHRONIZE CACHE (10) of everything.
+    /// SYNCHRONIZE CACHE (10) of all blocks.
     pub fn flush(&mut self, lun: u16) -> io::Result<Ended> {
         self.run(lun, &[0x35, 0, 0, 0, 0, 0, 0, 0, 0, 0], Transfer::None)
     }
 
-    /// Blocks and bytes of a block, by READ CAPACITY (16).
+    /// Number of blocks and bytes per block, by READ CAPACITY (16).
     pub fn capacity(&mut self, lun: u16) -> (u64, u32) {
         let cdb = [0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0];
         let data = self.run(lun, &cdb, Transfer::Read(32)).unwrap().data;

@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-/// Largest time of a call that does not wait for the disk.
+/// Longest time of a call that does not wait for the disk.
 pub const BRIEF: Duration = Duration::from_millis(if cfg!(debug_assertions) { 500 } else { 100 });
 
-/// Calls on all connections for five seconds from one thread, so that the shares depend only on the filer. `has_answer` receives the
-/// answer of a connection if it has arrived. No call may take longer than `limit`.
+/// Makes calls on all connections for five seconds from one thread, so that the shares depend only
+/// on the filer. `has_answer` receives the reply on a connection if it has arrived. No call may
+/// take longer than `limit`.
 pub fn assert_equal<C>(
     limit: Duration,
     connections: &mut [C],
@@ -19,7 +20,7 @@ pub fn assert_equal<C>(
     while begun.elapsed() < Duration::from_secs(5) {
         for (connection, (calls, slowest, called)) in connections.iter_mut().zip(&mut shares) {
             if has_answer(connection) {
-                // The threads start in the first second.
+                // The filer's threads start in the first second, so that does not count.
                 if begun.elapsed() > Duration::from_secs(1) {
                     *slowest = called.elapsed().max(*slowest);
                     *calls += 1;

@@ -1,5 +1,6 @@
-//! A route to a server that loses calls: one call of a procedure, and all later calls with its xid. It can hide the private program of
-//! Millrace's filer, so that its clients treat the filer as any server. It can also stop delivering.
+//! A route to a server that loses calls: one call of a procedure, and all later calls with its xid.
+//! It can hide the private program of Millrace's filer, so that its clients treat the filer like
+//! any other server. It can also stop delivering.
 
 use super::any_server::AnyServer;
 use super::namespaces::within;
@@ -13,7 +14,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
-/// A call of NFS that came from a client.
+/// An NFS call that came from a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Sending {
     pub procedure: Procedure,
@@ -22,7 +23,7 @@ pub struct Sending {
     pub at: Instant,
 }
 
-/// What is lost, and what came.
+/// The calls to lose, and the calls that came.
 #[derive(Default)]
 struct State {
     next: Option<Procedure>,
@@ -34,14 +35,14 @@ struct State {
 
 /// What the connections of a route share.
 struct Shared {
-    /// It loses all sendings of a call, else the first one.
+    /// Whether the route loses every sending of a call, and not only the first.
     for_ever: bool,
     hides_attach: bool,
     state: Mutex<State>,
     goes_on: Condvar,
 }
 
-/// The route, until dropped.
+/// The route. Dropping it ends the route.
 pub struct Swallow {
     pub port: u16,
     inside: Option<u32>,
@@ -49,7 +50,8 @@ pub struct Swallow {
 }
 
 impl Swallow {
-    /// A route that loses every sending of a call. A filer has no program CHANNEL on it: it is any server to its clients.
+    /// A route that loses every sending of a call. It hides the filer's program CHANNEL, so that
+    /// clients treat the filer like any other server.
     pub fn for_ever(server: &AnyServer) -> Self {
         Self::start(server, true, true)
     }
@@ -78,7 +80,7 @@ impl Swallow {
         Self { port, inside, shared }
     }
 
-    /// The server's URL by this route.
+    /// The server's URL through this route.
     pub fn url(&self, server: &AnyServer) -> String {
         let (direct, routed) = (server.port().to_string(), self.port.to_string());
         match server.inside() {
@@ -92,13 +94,13 @@ impl Swallow {
         self.shared.state.lock().unwrap().next = Some(procedure);
     }
 
-    /// Nothing goes through it, in either direction, until this is called with false.
+    /// Stops delivery in both directions, until a call with false.
     pub fn stand_still(&self, still: bool) {
         self.shared.state.lock().unwrap().stands_still = still;
         self.shared.goes_on.notify_all();
     }
 
-    /// The calls of a procedure so far.
+    /// All sendings of a procedure so far.
     pub fn sendings(&self, procedure: Procedure) -> Vec<Sending> {
         self.shared.state.lock().unwrap().sendings.iter().filter(|sending| sending.procedure == procedure).copied().collect()
     }
@@ -113,7 +115,7 @@ impl Drop for Swallow {
 }
 
 impl Shared {
-    /// Waits while the route stands still.
+    /// Waits while delivery is stopped.
     fn pass(&self) {
         let state = self.state.lock().unwrap();
         drop(self.goes_on.wait_while(state, |state| state.stands_still).unwrap());

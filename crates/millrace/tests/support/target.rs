@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{Scratch, await_until, millrace, millrace_inside, succeed, text};
 
-/// The filer, killed when dropped.
+/// The filer. Dropping it kills the process.
 pub struct Target {
     child: Child,
     place: Place,
@@ -21,7 +21,7 @@ pub struct Target {
     pub ready: Value,
 }
 
-/// Where it runs, and on which folders.
+/// The filer's folders, and the process in whose network namespace it runs.
 struct Place {
     export: PathBuf,
     state: PathBuf,
@@ -34,13 +34,13 @@ impl Target {
         Self::with_portals(scratch, 1, options)
     }
 
-    /// The same with so many portals, each a portal group.
+    /// As [`Self::start`], with this number of portals, each in its own portal group.
     pub fn with_portals(scratch: &Scratch, portals: usize, options: &[&str]) -> Self {
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
         Self::at(scratch, None, &vec![any; portals], options)
     }
 
-    /// The same at these addresses, in the network namespace of the process `inside`.
+    /// As [`Self::start`], with portals at these addresses, in the network namespace of the process `inside`.
     pub fn at(scratch: &Scratch, inside: Option<u32>, portals: &[SocketAddr], options: &[&str]) -> Self {
         let place = Place { export: scratch.folder("export"), state: scratch.folder("state"), inside };
         let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
@@ -65,12 +65,12 @@ impl Target {
         &self.place.state
     }
 
-    /// Where the nth portal listens.
+    /// The address of the nth portal.
     pub fn portal(&self, nth: usize) -> SocketAddr {
         self.portals[nth]
     }
 
-    /// `nfs://…` of the volume.
+    /// The `nfs://…` URL of the volume.
     pub fn nfs(&self) -> &str {
         self.ready["nfs"].as_str().unwrap()
     }
@@ -91,49 +91,49 @@ impl Target {
         format!("iscsi://{}/{}/{lun}", self.portals[nth], self.iqn())
     }
 
-    /// `millrace lun …`
+    /// Runs `millrace lun …`.
     pub fn lun(&self, arguments: &[&str]) -> Output {
         millrace().arg("lun").args(arguments).arg("--admin").arg(&self.admin).output().unwrap()
     }
 
-    /// The same, which has to do it; the reply.
+    /// As [`Self::lun`], but the command must succeed. Returns the reply.
     pub fn order(&self, arguments: &[&str]) -> Value {
         let output = self.lun(&[arguments, &["--json"]].concat());
         assert!(output.status.success(), "{arguments:?}: {}", text(&output));
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// Makes a LUN; its number.
+    /// Makes a LUN. Returns its number.
     pub fn create(&self, name: &str, size: &str, options: &[&str]) -> u16 {
         let reply = self.order(&[&["create", &format!("vol/{name}"), "--size", size], options].concat());
         reply["lun"]["lun"].as_u64().unwrap() as u16
     }
 
-    /// A LUN as it is listed.
+    /// A LUN in the output of `millrace lun list`.
     pub fn listed(&self, name: &str) -> Value {
         let reply = self.order(&["list"]);
         reply["luns"].as_array().unwrap().iter().find(|lun| lun["name"] == format!("vol/{name}")).cloned().unwrap_or(Value::Null)
     }
 
-    /// `millrace volume …`, which has to do it.
+    /// Runs `millrace volume …`, which must succeed.
     pub fn volume(&self, arguments: &[&str]) -> String {
         succeed(millrace().arg("volume").args(arguments).arg("--admin").arg(&self.admin))
     }
 
-    /// The end by SIGKILL.
+    /// Ends the filer by SIGKILL.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         self.child.wait().unwrap();
     }
 
-    /// SIGTERM, and the exit code.
+    /// Sends SIGTERM. Returns the exit code.
     pub fn stop(&mut self) -> Option<i32> {
         succeed(Command::new("kill").args(["-TERM", &self.pid().to_string()]));
         let status = await_until("the filer to stop", Duration::from_secs(30), || self.child.try_wait().unwrap());
         status.code()
     }
 
-    /// Starts again at the same addresses.
+    /// Starts the filer again at the same addresses.
     pub fn restart(&mut self) {
         let (child, ready) = spawn(&self.place, &self.admin, self.nfs, &self.portals, &self.options);
         (self.child, self.ready) = (child, ready);

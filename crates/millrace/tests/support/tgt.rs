@@ -8,7 +8,7 @@ use std::time::Duration;
 
 pub const IQN: &str = "iqn.2026-11.test:tgt";
 
-/// A running tgtd, killed when dropped.
+/// A running tgtd. Dropping it kills the process.
 pub struct Tgt {
     daemon: Child,
     socket: PathBuf,

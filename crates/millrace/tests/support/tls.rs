@@ -6,14 +6,14 @@ use sim::authority::{Authority, Issued, Valid};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-/// An authority with what it signed, in `SCRATCH/pki`.
+/// An authority and the certificates that it has signed, in `SCRATCH/pki`.
 pub struct Pki {
     folder: PathBuf,
     authority: Authority,
 }
 
 impl Pki {
-    /// With `filer` (127.0.0.1 and localhost) and `client`.
+    /// Makes an authority with the certificates `filer` (for 127.0.0.1 and localhost) and `client`.
     pub fn new(scratch: &Scratch) -> Self {
         Self::named(scratch, "pki")
     }
@@ -26,7 +26,7 @@ impl Pki {
         pki
     }
 
-    /// Signs `NAME.pem` with `NAME.key`.
+    /// Signs `NAME.pem`, with the key `NAME.key`.
     pub fn issue(&self, name: &str, hosts: &[&str], valid: Valid) {
         let Issued { certificate, key } = self.authority.issue(hosts, valid);
         std::fs::write(self.path(&format!("{name}.pem")), certificate).unwrap();
@@ -34,7 +34,7 @@ impl Pki {
         self.open_key(name, 0o600);
     }
 
-    /// Who may read the key of `name`.
+    /// Sets the mode of the key of `name`.
     pub fn open_key(&self, name: &str, mode: u32) {
         std::fs::set_permissions(self.path(&format!("{name}.key")), std::fs::Permissions::from_mode(mode)).unwrap();
     }
@@ -43,7 +43,7 @@ impl Pki {
         self.folder.join(file).to_str().unwrap().to_owned()
     }
 
-    /// Options of `millrace serve`: this rule, that certificate.
+    /// Options of `millrace serve` for this rule and this certificate.
     pub fn serve(&self, rule: &str, name: &str) -> Vec<String> {
         let file = |suffix: &str| self.path(&format!("{name}.{suffix}"));
         let options =
@@ -57,12 +57,12 @@ impl Pki {
         Filer::start(scratch, &options.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// What a URL needs for TLS.
+    /// The part of a URL that requires TLS.
     pub fn tls(&self) -> String {
         format!("&xprtsec=tls&cacert={}", self.path("ca.pem"))
     }
 
-    /// What a URL needs for mutual TLS.
+    /// The part of a URL that requires mutual TLS.
     pub fn mutual(&self) -> String {
         format!("&xprtsec=mtls&cacert={}&cert={}&key={}", self.path("ca.pem"), self.path("client.pem"), self.path("client.key"))
     }

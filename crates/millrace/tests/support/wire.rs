@@ -1,4 +1,4 @@
-//! Bare calls to a filer: our codec over one socket, nothing retried, nothing hidden.
+//! Bare calls to a filer: Millrace's codec over one socket, without retries.
 #![allow(clippy::result_large_err, reason = "results are those of the wire")]
 
 use nfs_proto::mount3::{self, DirPath, MountArgs, MountResult, MountStatus};
@@ -15,7 +15,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 
-/// One connection and who calls on it.
+/// One connection, and the user of its calls.
 pub struct Wire {
     pub stream: TcpStream,
     pub xid: u32,
@@ -28,7 +28,7 @@ pub struct Wire {
 pub struct Reply(pub Vec<u8>);
 
 impl Reply {
-    /// How the call ended, and its xid.
+    /// The status of the call, and its xid.
     pub fn header(&self) -> ReplyHeader {
         ReplyHeader::decode(&mut Reader::new(&self.0)).unwrap()
     }
@@ -37,7 +37,7 @@ impl Reply {
         self.header().status
     }
 
-    /// The results of an accepted call; they must fill the record.
+    /// The results of an accepted call. They must fill the record.
     pub fn results<'a, R: Decode<'a>>(&'a self) -> R {
         let mut input = Reader::new(&self.0);
         assert_eq!(ReplyHeader::decode(&mut input).unwrap().status, ReplyStatus::Success);
@@ -46,7 +46,7 @@ impl Reply {
         results
     }
 
-    /// The bytes behind the header.
+    /// The bytes after the header.
     pub fn body(&self) -> &[u8] {
         let mut input = Reader::new(&self.0);
         ReplyHeader::decode(&mut input).unwrap();
@@ -63,7 +63,7 @@ impl Wire {
         TcpStream::connect(("127.0.0.1", port)).map(Self::over)
     }
 
-    /// A connection from 127.0.0.`host`.
+    /// Connects from 127.0.0.`host`.
     pub fn connect_from(host: u8, port: u16) -> Self {
         let stream: std::io::Result<TcpStream> = super::block_on(async {
             let socket = tokio::net::TcpSocket::new_v4()?;
@@ -81,8 +81,8 @@ impl Wire {
         Self { stream, xid: 1000, uid: 0, gid: 0, groups: Vec::new() }
     }
 
-    /// Ends the connection at once. Closing would not do: a child that another test is starting keeps the descriptor, and so
-    /// the connection, until its exec.
+    /// Ends the connection at once. A close would not suffice, because a child that another test
+    /// starts keeps the descriptor, and so the connection, until its exec.
     pub fn reset(self) {
         rustix::net::connect_unspec(&self.stream).unwrap();
     }
@@ -91,7 +91,7 @@ impl Wire {
         Self { uid, gid, ..Self::connect(port) }
     }
 
-    /// The record of a call under the next xid.
+    /// The record of a call with the next xid.
     pub fn record(&mut self, program: u32, version: u32, procedure: u32, args: &dyn Encode) -> Vec<u8> {
         self.xid += 1;
         let mut body = Vec::new();
@@ -167,7 +167,7 @@ impl Wire {
         self.nfs(Procedure::Create, &CreateArgs { place: place(dir, name), how }).results()
     }
 
-    /// A new file, mode 0644.
+    /// Makes a new file with mode 0644.
     pub fn create(&mut self, dir: FileHandle, name: &str) -> FileHandle {
         let set = SetAttr { mode: Some(0o644), ..SetAttr::default() };
         self.create_with(dir, name, CreateHow::Guarded(set)).unwrap().object.unwrap()

@@ -1,4 +1,4 @@
-//! A filer whose volume can be withdrawn and exported again, as an administrator does it: by its file and
+//! A filer whose volume can be withdrawn and exported again as by an administrator: by its file and
 //! `millrace volume reload`.
 
 use super::any_server::command;
@@ -8,7 +8,7 @@ use super::{Scratch, keepers};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The filer, killed when dropped.
+/// The filer. Dropping it kills the process.
 pub struct Withdrawn {
     pub filer: Configured,
     scratch: Scratch,
@@ -18,20 +18,20 @@ pub struct Withdrawn {
 
 /// A server that may stop exporting its volume.
 pub trait Withdraws {
-    /// With `?` or `&` at its end.
+    /// The URL, with `?` or `&` at its end.
     fn url(&self) -> String;
-    /// What it exports.
+    /// The exported directory.
     fn export(&self) -> PathBuf;
     fn scratch(&self) -> &Scratch;
-    /// A process in the namespaces from which it is reached, if those are not the test's.
+    /// A process in the namespaces from which the server is reached. `None` if those are the test's.
     fn inside(&self) -> Option<u32>;
-    /// MNT is refused from now on, and so is every handle of the volume.
+    /// Makes the server refuse MNT and every handle of the volume.
     fn withdraw(&mut self);
-    /// The volume is exported as it was.
+    /// Exports the volume again.
     fn offer(&mut self);
-    /// The end by SIGKILL: the port refuses connections.
+    /// Ends the server by SIGKILL, so that the port refuses connections.
     fn kill(&mut self);
-    /// Starts again after [`Self::kill`], with or without the volume.
+    /// Starts the server again after [`Self::kill`], with or without the volume.
     fn restart(&mut self, exports_volume: bool);
 
     /// A program that reaches the server.
@@ -108,13 +108,13 @@ impl Withdraws for Ganesha {
     }
 }
 
-/// A volume that is always there: a filer exports one at least.
+/// A volume that is always exported, because a filer needs at least one.
 const OTHER: &str = "[[volume]]\nname = \"other\"\ndir = \"DIR/other\"\nclients = [\"127.0.0.1\"]\n";
 /// The volume.
 const VOLUME: &str = "[[volume]]\nname = \"vol\"\ndir = \"DIR/export\"\nclients = [\"127.0.0.1\"]\nsquash = \"none\"\n";
 
 impl Withdrawn {
-    /// Exports `SCRATCH/export` as /vol, root not squashed.
+    /// Exports `SCRATCH/export` as /vol, without root squash.
     pub fn start(label: &str) -> Self {
         let scratch = Scratch::new(label);
         for folder in ["export", "other", "state"] {
@@ -123,7 +123,7 @@ impl Withdrawn {
         let file = write(&scratch, &format!("admin = \"DIR/admin.sock\"\n{OTHER}{}", VOLUME));
         let filer = Configured::spawn(file.clone(), serve(&file));
         let port = filer.port(0);
-        // From now on by its number: a filer that is started again has the same.
+        // From now on, the file names the port, so that a filer that is started again has the same one.
         filer.edit(|text| text.replace("\"127.0.0.1:0\", \"[::1]:0\"", &format!("\"127.0.0.1:{port}\"")));
         filer.edit(|text| text.replace("portmap = [\"127.0.0.1:0\"]\n", ""));
         Self { filer, scratch, file, port }
@@ -141,36 +141,36 @@ impl Withdrawn {
         &self.scratch
     }
 
-    /// What it exports.
+    /// The exported directory.
     pub fn export(&self) -> PathBuf {
         self.scratch.path().join("export")
     }
 
-    /// MNT is refused from now on, and so is every handle of the volume.
+    /// Makes the filer refuse MNT and every handle of the volume.
     pub fn withdraw(&self) {
         self.write_file("");
         self.reload();
     }
 
-    /// The volume is exported as it was.
+    /// Exports the volume again.
     pub fn offer(&self) {
         self.write_file(VOLUME);
         self.reload();
     }
 
-    /// The end by SIGKILL: the port refuses connections.
+    /// Ends the filer by SIGKILL, so that the port refuses connections.
     pub fn kill(&mut self) {
         self.filer.signal("KILL");
         self.filer.ended();
     }
 
-    /// Takes another port from the next start on.
+    /// Uses another port from the next start on.
     pub fn listen_on(&mut self, port: u16) {
         let before = std::mem::replace(&mut self.port, port);
         self.filer.edit(|text| text.replace(&format!("127.0.0.1:{before}"), &format!("127.0.0.1:{port}")));
     }
 
-    /// Starts again after [`Self::kill`], with or without the volume.
+    /// Starts the filer again after [`Self::kill`], with or without the volume.
     pub fn restart(&mut self, exports_volume: bool) {
         self.write_file(if exports_volume { VOLUME } else { "" });
         self.filer = Configured::spawn(self.file.clone(), serve(&self.file));
@@ -194,7 +194,7 @@ impl Drop for Withdrawn {
     }
 }
 
-/// Whether a log has this text by now.
+/// `Some` if a log contains this text.
 pub fn mentions(log: &Path, text: &str) -> Option<()> {
     std::fs::read_to_string(log).is_ok_and(|log| log.contains(text)).then_some(())
 }

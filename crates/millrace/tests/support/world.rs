@@ -1,18 +1,19 @@
-//! Programs on a mount: a filer, and commands run under `millrace exec`.
+//! Programs on a mount: a filer, and commands that run under `millrace exec`.
 
 use super::filer::Filer;
 use super::{Scratch, find_program, millrace, preload_library, skip, succeed};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Seconds after which a program is ended: a program that waits without end must fail the test, not stop the run.
+/// Seconds after which a program is ended. A program that waits forever must fail the test, and not
+/// stop the run.
 pub const LIMIT_S: u32 = 90;
 
 /// A filer, and programs on it.
 pub struct World {
     pub filer: Filer,
     pub scratch: Scratch,
-    /// [`LIMIT_S`] but for long tests.
+    /// [`LIMIT_S`], except in long tests.
     pub limit_s: u32,
 }
 
@@ -21,7 +22,7 @@ impl World {
         Self::served(label, &[])
     }
 
-    /// With more options of the filer.
+    /// Starts a filer with more options.
     pub fn served(label: &str, options: &[&str]) -> Self {
         let scratch = Scratch::new(label);
         Self { filer: Filer::start(&scratch, options), scratch, limit_s: LIMIT_S }
@@ -32,12 +33,12 @@ impl World {
         self.exec_with("", program)
     }
 
-    /// The same with more options of the mount.
+    /// As [`Self::exec`], with more options of the mount.
     pub fn exec_with(&self, options: &str, program: &str) -> Command {
         self.exec_at(Path::new("/db"), options, program)
     }
 
-    /// The same at another path.
+    /// As [`Self::exec_with`], at another path.
     pub fn exec_at(&self, path: &Path, options: &str, program: &str) -> Command {
         let mut command = Command::new("timeout");
         command.args(["-k", "5", &self.limit_s.to_string()]).arg(millrace().get_program());
@@ -50,7 +51,7 @@ impl World {
         succeed(self.exec("/bin/sh").args(["-euc", script]))
     }
 
-    /// What a file of the export holds, seen from the server's side.
+    /// Contents of a file of the export, on the server's side.
     pub fn exported(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.filer.export().join(name)).unwrap()
     }

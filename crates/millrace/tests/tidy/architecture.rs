@@ -1,17 +1,17 @@
-//! The tables of ARCHITECTURE.md that the other checks are made from.
+//! The tables of ARCHITECTURE.md, from which the other checks are made.
 
 use std::collections::BTreeSet;
 
 use crate::tree::{crates, read, report, root};
 
-/// Where a crate may hold unsafe code.
+/// The places in a crate where unsafe code is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnsafeCode {
     /// Nowhere.
     None,
     /// In its one `sys` module, in its tests, and in the `sys` module of a bench.
     InSys,
-    /// Everywhere: a library that is loaded into other programs is unsafe code by nature.
+    /// Everywhere, because a library that is loaded into other programs consists of unsafe code.
     Throughout,
 }
 
@@ -19,14 +19,14 @@ pub(crate) enum UnsafeCode {
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) name: String,
-    /// 0 touches nothing outside; `None`: a crate for tests only, beside the layers.
+    /// 0 touches nothing outside. `None` for a crate that only tests use, which has no layer.
     pub(crate) layer: Option<u32>,
     pub(crate) depends_on: BTreeSet<String>,
     pub(crate) unsafe_code: UnsafeCode,
     pub(crate) built: bool,
 }
 
-/// The table of crates; panics, naming the row, where it cannot be read.
+/// The table of crates. Panics, and names the row, if a row cannot be read.
 pub(crate) fn rows() -> Vec<Row> {
     let table = table(&["crate", "layer", "touches", "depends on", "unsafe code", "state"]);
     table.iter().map(|cells| row(cells)).collect()
@@ -37,7 +37,7 @@ pub(crate) fn row_of(name: &str) -> Option<Row> {
     rows().into_iter().find(|row| row.name == name)
 }
 
-/// Third-party crates that only some crates may use: name and users.
+/// Third-party crates that only some crates may use: their names and users.
 pub(crate) fn kept_apart() -> Vec<(String, BTreeSet<String>)> {
     table(&["third-party crate", "only in"]).iter().map(|cells| (plain(&cells[0]), names(&cells[1]))).collect()
 }
@@ -62,7 +62,7 @@ fn row(cells: &[String]) -> Row {
     }
 }
 
-/// Names between commas; `nothing` is none.
+/// Names between commas. `nothing` stands for an empty list.
 fn names(cell: &str) -> BTreeSet<String> {
     plain(cell).split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty() && name != "nothing").collect()
 }

@@ -1,11 +1,11 @@
-//! Dependencies between crates, and on crates of others.
+//! Dependencies between crates, and on third-party crates.
 
 use std::collections::BTreeSet;
 
 use crate::architecture::{kept_apart, row_of, rows};
 use crate::tree::{crates, read, report, root};
 
-/// The binary holds the end-to-end tests: these may use every crate.
+/// The binary contains the end-to-end tests, which may use every crate.
 const BINARY: &str = "millrace";
 
 #[test]
@@ -14,7 +14,7 @@ fn crates_depend_on_each_other_as_architecture_says() {
     let ours: BTreeSet<&str> = crates.iter().map(|found| found.name.as_str()).collect();
     let mut faults = Vec::new();
     for found in &crates {
-        let Some(row) = row_of(&found.name) else { continue }; // that is another test's finding
+        let Some(row) = row_of(&found.name) else { continue }; // another test reports that
         for dependency in found.dependencies.iter().filter(|one| ours.contains(one.name.as_str())) {
             let for_tests = dependency.kind == "dev";
             let only_tests = row_of(&dependency.name).is_some_and(|row| row.layer.is_none());

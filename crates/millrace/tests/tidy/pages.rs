@@ -1,11 +1,11 @@
-//! Pages that list what is in the tree.
+//! Pages that list parts of the tree.
 
 use std::collections::BTreeSet;
 
 use crate::architecture::{UnsafeCode, row_of};
 use crate::tree::{crate_of, crates, read, report, root, rust_files, shown};
 
-/// Words of README, as wc(1) counts them; lines of docs/progress.md.
+/// Maximum number of words of README, as wc(1) counts them, and of lines of docs/progress.md.
 const README_WORDS_MAX: usize = 1_400;
 const PROGRESS_LINES_MAX: usize = 80;
 
@@ -27,9 +27,10 @@ fn readme_lists_each_command() {
     report("commands that README.md does not list", &missing);
 }
 
-/// The commands that `millrace --help` shows: variants of `Command` such as `Serve(serve::Args)`, without those that are hidden.
+/// The commands that `millrace --help` lists: the variants of `Command` such as
+/// `Serve(serve::Args)`, except hidden ones.
 fn commands() -> Vec<String> {
-    let text = read(&root().join("crates/millrace/src/cmd/mod.rs"));
+    let text = read(&root().join("crates/millrace/src/cmd.rs"));
     let declared = text.split("enum Command {\n").nth(1).and_then(|rest| rest.split("\n}").next()).expect("enum Command { … }");
     let mut is_hidden = false;
     let mut names = Vec::new();
@@ -160,7 +161,8 @@ fn the_preload_support_table_has_each_symbol_that_is_interposed() {
     report("symbols without a row in docs/compat/preload.md", &missing);
 }
 
-/// The libc names a file of preload interposes: in `hooks! { … }` each function one step in, elsewhere by attribute.
+/// The libc names that a file of preload interposes: in `hooks! { … }` each function at the first
+/// indentation, elsewhere by attribute.
 fn exported_symbols(text: &str) -> Vec<String> {
     let mut symbols = Vec::new();
     let (mut in_hooks, mut exported) = (false, false);

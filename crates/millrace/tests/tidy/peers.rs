@@ -1,8 +1,9 @@
-//! Programs of others that tests look for: under CI a missing one fails a test, so each has to be installed by `scripts/setup`.
+//! Other programs that tests search for. Under CI, a test fails if one is missing, so
+//! `scripts/setup` must install each of them.
 
 use crate::tree::{read, report, root, rust_files, shown};
 
-/// Programs that need no row of their own, under the package that brings them: one that each Debian has, or one with a row.
+/// Programs that need no row of their own, by their package. Each Debian has the package, or it has a row.
 const COME_WITH: [(&str, &[&str]); 5] = [
     ("coreutils", &["true"]),
     ("util-linux", &["flock", "losetup", "script", "setpriv"]),
@@ -29,7 +30,7 @@ fn each_program_that_a_test_looks_for_is_installed_by_the_setup() {
     report("programs that nothing installs", &faults);
 }
 
-/// Whether the setup asks for the program by a path or a command of exactly this name.
+/// Whether the setup names the program by a path, or by a command with exactly this name.
 fn is_installed(program: &str, setup: &str) -> bool {
     let asked_for = [format!("command -v {program} "), format!("bin/{program} ]")];
     asked_for.iter().any(|row| setup.contains(row)) || COME_WITH.iter().any(|(_, programs)| programs.contains(&program))

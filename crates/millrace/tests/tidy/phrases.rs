@@ -1,13 +1,15 @@
-//! Phrases that STYLE.md replaces: how often pages, messages and comments still have each. The number may only fall.
+//! Phrases that STYLE.md replaces, and how often pages, messages and comments still contain each.
+//! The number may only fall.
 
 use std::collections::BTreeMap;
 
 use crate::tree::{read, report, root, rust_files, shown, source_files};
 
-/// Each phrase with how often it may occur, a line each. Written by the test itself where [`UPDATE`] is set.
+/// The file with the allowed number for each phrase, one on a line. The test itself writes it if
+/// [`UPDATE`] is set.
 const COUNTS: &str = "crates/millrace/tests/tidy/phrases.txt";
 const UPDATE: &str = "MILLRACE_UPDATE_PHRASES";
-/// Made from `rules/`, which is counted.
+/// A page that is generated from `rules/`, which are counted.
 const GENERATED: &str = "docs/rules.md";
 
 #[test]
@@ -60,18 +62,19 @@ fn allowed() -> BTreeMap<String, usize> {
     lines.lines().map(line).collect()
 }
 
-/// What people read, in lower case and without line ends, by file: pages, rules, and comments and strings of Rust.
+/// The text that users and readers see, in lower case and without line ends, by file: pages, rules,
+/// and comments and strings of Rust.
 fn texts() -> BTreeMap<String, String> {
     let pages = source_files(&["md"]).into_iter().filter(|file| !["STYLE.md", GENERATED].contains(&shown(file).as_str()));
     let rules = source_files(&["toml"]).into_iter().filter(|file| file.starts_with(root().join("rules")));
     let whole = pages.chain(rules).map(|file| (shown(&file), read(&file)));
     let rust = rust_files().into_iter().map(|file| (shown(&file), prose_of_rust(&read(&file))));
     let joined = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
-    // "That is no longer" is good English, and has a phrase in it that is not.
+    // "That is no longer" is good English, but contains a phrase that is not.
     whole.chain(rust).map(|(file, text)| (file, joined(text).replace("no longer", "not"))).collect()
 }
 
-/// How often the words of `phrase` stand in the text as whole words.
+/// Number of times that the text contains the phrase in whole words.
 fn count(text: &str, phrase: &str) -> usize {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     let is_whole = |at: usize| !is_word(text[..at].chars().next_back()) && !is_word(text[at + phrase.len()..].chars().next());
@@ -118,7 +121,7 @@ fn is_identifier(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Where the string literal at the start ends: at its closing quote.
+/// Length of the string literal at the start, up to its closing quote.
 fn end_of_string(rest: &str) -> usize {
     let mut is_escaped = false;
     for (at, c) in rest.char_indices().skip(1) {
@@ -132,7 +135,7 @@ fn end_of_string(rest: &str) -> usize {
     rest.len()
 }
 
-/// Length of a character literal; of a lifetime, its quote.
+/// Length of a character literal. For a lifetime, the length of its quote.
 fn length_of_char(rest: &str) -> usize {
     let mut chars = rest.char_indices().skip(1);
     match (chars.next(), chars.next()) {

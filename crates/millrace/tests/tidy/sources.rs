@@ -1,12 +1,16 @@
-//! Source files: their length, what marks them as unfinished, what layer 0 may touch, how tests say that they did not run.
+//! Source files: their length, marks of unfinished work, what layer 0 may touch, and how tests
+//! report that they did not run.
+
+use std::path::{Path, PathBuf};
 
 use crate::architecture::row_of;
 use crate::tree::{code_lines, crate_of, read, report, root, rust_files, shown, source_files};
 
-/// Lines a source file may have; STYLE.md asks for 250, review begins at 500.
+/// Maximum number of lines of a source file. STYLE.md asks for 250, and review begins at 500.
 const FILE_LINES_MAX: usize = 800;
 
-/// What an ignored test must say: when it runs instead (`make nightly`, `make claims`), or that it is a process of another test.
+/// The reasons that an ignored test may name: when it runs instead (`make nightly`, `make claims`),
+/// or that it is a process of another test.
 const IGNORED_FOR: [&str; 3] = ["nightly: ", "claims: ", "worker: "];
 
 #[test]
@@ -30,6 +34,21 @@ fn layer_0_touches_no_socket_file_clock_or_thread_but_for_the_tables_of_the_host
 }
 
 #[test]
+fn structures_of_nfs_version_3_stay_where_it_is_spoken() {
+    let outside = |file: &Path| {
+        let is_in = |folder: &str| file.starts_with(root().join("crates").join(folder));
+        is_in("filer/src/operations") || is_in("dnfs/src") && !is_in("dnfs/src/nfs3")
+    };
+    let mut faults = Vec::new();
+    for file in rust_files().iter().filter(|file| outside(file)) {
+        let text = read(file);
+        let uses = code_lines(&text).filter(|(_, line)| line.contains("nfs_proto::nfs3"));
+        faults.extend(uses.map(|(number, line)| format!("{}:{number}: {}", shown(file), line.trim())));
+    }
+    report("uses of nfs_proto::nfs3 outside the client's nfs3/ and the filer's handlers", &faults);
+}
+
+#[test]
 fn no_source_file_is_longer_than_its_limit() {
     let mut faults = Vec::new();
     for file in source_files(&["rs", "c", "sh", "py", "toml"]) {
@@ -43,8 +62,15 @@ fn no_source_file_is_longer_than_its_limit() {
 }
 
 #[test]
+fn a_module_with_children_is_a_file_beside_its_folder() {
+    let is_old = |file: &&PathBuf| file.ends_with("mod.rs") && file.components().any(|part| part.as_os_str() == "src");
+    let faults: Vec<String> = rust_files().iter().filter(is_old).map(|file| shown(file)).collect();
+    report("modules to name foo.rs instead of foo/mod.rs", &faults);
+}
+
+#[test]
 fn nothing_in_the_tree_is_marked_unfinished() {
-    // Put together here, so that this file does not find itself.
+    // The marks are put together here, so that the test does not find them in this file.
     let marks =
         [concat!("to", "do!("), concat!("unimple", "mented!("), concat!("FIX", "ME"), concat!("X", "XX"), concat!("d", "bg!(")];
     let mut faults = Vec::new();
@@ -90,7 +116,7 @@ fn a_test_that_does_not_run_says_so_by_the_one_helper() {
     report("tests that print the mark themselves: use sim::skip or sim::skip_unsupported", &faults);
 }
 
-/// Whether `mark` stands by itself: `mktemp` templates hold one of the marks several times over.
+/// Whether `mark` occurs alone. Templates for `mktemp` contain one of the marks several times in a row.
 fn has_mark(line: &str, mark: &str) -> bool {
     line.match_indices(mark).any(|(at, _)| {
         let repeats = mark.chars().next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The tree as it is: its crates by `cargo metadata`, its files, and how faults are reported.
+//! The tree: its crates according to `cargo metadata`, its files, and the report of faults.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ fn crate_from(package: &Value) -> Crate {
     }
 }
 
-/// The crate a file belongs to, and its path inside.
+/// The crate to which a file belongs, and the path inside that crate.
 pub(crate) fn crate_of(file: &Path) -> Option<(String, PathBuf)> {
     let inside = file.strip_prefix(root().join("crates")).ok()?;
     let name = inside.components().next()?.as_os_str().to_str()?.to_owned();
@@ -54,13 +54,13 @@ pub(crate) fn crate_of(file: &Path) -> Option<(String, PathBuf)> {
     Some((name, rest))
 }
 
-/// All Rust files but those of this test, which quote what they look for.
+/// All Rust files except those of this test, which quote what they search for.
 pub(crate) fn rust_files() -> Vec<PathBuf> {
     let this = root().join("crates/millrace/tests/tidy");
     source_files(&["rs"]).into_iter().filter(|file| !file.starts_with(&this)).collect()
 }
 
-/// Files with one of these extensions; a file without one is taken for a shell script.
+/// Files with one of these extensions. A file without an extension counts as a shell script.
 pub(crate) fn source_files(extensions: &[&str]) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for top in ["crates", "fuzz", "bench", "compat", "scripts", "rules", "plans", "docs"] {
@@ -84,7 +84,7 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in entries {
         let path = entry.unwrap().path();
         let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-        // Built or found by machines, not written by us: the same list as .gitignore.
+        // Folders that machines build or fill. .gitignore has the same list.
         if ["target", "corpus", "artifacts", "seeds", "golden"].contains(&name) || name.starts_with('.') {
             continue;
         }
@@ -114,7 +114,7 @@ pub(crate) fn shown(file: &Path) -> String {
     file.strip_prefix(root()).unwrap_or(file).display().to_string()
 }
 
-/// Panics with all faults, a line each.
+/// Panics with all faults, one on a line.
 pub(crate) fn report(what: &str, faults: &[String]) {
     assert!(faults.is_empty(), "{what}:\n  {}", faults.join("\n  "));
 }

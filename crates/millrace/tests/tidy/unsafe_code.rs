@@ -1,4 +1,4 @@
-//! Unsafe code stands where ARCHITECTURE.md says.
+//! Unsafe code is only where ARCHITECTURE.md allows it.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ fn each_crate_root_forbids_or_denies_unsafe_code() {
         };
         let roots = ["lib.rs", "main.rs"].map(|file| found.folder.join("src").join(file));
         for file in roots.into_iter().filter(|file| file.exists()) {
-            // A crate with a sys module that has not needed it yet may still forbid.
+            // A crate whose sys module does not need unsafe code yet may still forbid it.
             let text = read(&file);
             if !text.contains(level) && !text.contains("#![forbid(unsafe_code)]") {
                 faults.push(format!("{}: {level} is missing", shown(&file)));
@@ -61,7 +61,7 @@ fn may_hold_unsafe(file: &Path) -> bool {
     }
 }
 
-/// The one place outside `sys` where the lint may be opened: above `mod sys` in the crate root.
+/// The one place outside `sys` that may allow the lint: above `mod sys` in the crate root.
 fn opens_sys(file: &Path, text: &str, line: &str) -> bool {
     let Some((name, inside)) = crate_of(file) else { return false };
     let below = text.split(line.trim()).nth(1).unwrap_or_default().trim_start();

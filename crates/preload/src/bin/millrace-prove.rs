@@ -1,9 +1,10 @@
-//! Proves that the preload library beside it is active in a process of its own C library, as `millrace exec` asks before it
-//! runs a program: by printing what it sees through the library.
+//! Proves that the preload library beside it is active in a process of the library's C library.
+//! `millrace exec` starts it before the program, and reads what it prints: what it sees through the
+//! library.
 //!
-//! `millrace` proves it by itself where it can load the library. It cannot when it is statically linked, nor when the program is
-//! of another C library; then it starts this program. It also does so to execute a program on a mount, which only the library can
-//! do.
+//! `millrace` proves this itself if it can load the library. It cannot if it is statically linked,
+//! or if the program uses another C library; then it starts this program. It also starts it to
+//! execute a program on a mount, which only the library can do.
 #![forbid(unsafe_code)]
 
 use std::os::unix::process::CommandExt;

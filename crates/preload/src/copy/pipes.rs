@@ -1,8 +1,8 @@
 //! splice(2) between a file of a mount and a pipe.
 //!
-//! Into a pipe: the pipe refers to pages of this library. The kernel does the waiting for room, short counts and SIGPIPE. From
-//! a pipe: the bytes are duplicated first, and removed only once they are written, so that no byte is lost if the write is
-//! refused.
+//! Into a pipe: the pipe refers to pages of this library, so the kernel handles waits for room,
+//! short counts and SIGPIPE. From a pipe: the bytes are duplicated and written, and only then
+//! removed from the pipe, so that no byte is lost if the write is refused.
 
 use super::flags_of;
 use super::steps::Buffer;
@@ -17,7 +17,7 @@ use libc::{c_int, c_uint, loff_t, size_t, ssize_t};
 const KNOWN_FLAGS: c_uint = libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MORE | libc::SPLICE_F_GIFT;
 
 /// # Safety
-/// The pointers are those of a caller of the libc function, who keeps its contract.
+/// `from_at` and `to_at` are NULL or readable and writable offsets.
 pub(super) unsafe fn splice(
     input: c_int,
     from_at: *mut loff_t,
@@ -47,7 +47,7 @@ pub(super) unsafe fn splice(
     let waits = (from_flags | to_flags) & libc::O_NONBLOCK == 0 && flags & libc::SPLICE_F_NONBLOCK == 0;
     let flags = if waits { 0 } else { libc::SPLICE_F_NONBLOCK };
     let count = count.min(ffi::COUNT_MAX);
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `from_at` and `to_at` are NULL or offsets by the caller's promise.
     unsafe {
         match (&from, &to) {
             (Found::File(file), Found::Elsewhere) if to_pipe => {
@@ -68,12 +68,13 @@ fn is_pipe(fd: c_int) -> bool {
     raw::fstat(fd).is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFIFO)
 }
 
-/// Calls `copy` with the given place or the descriptor's own offset, and moves that by what was copied.
+/// Calls `copy` with the given place or the descriptor's own offset, and advances that by the
+/// number of copied bytes.
 ///
 /// # Safety
-/// NULL, or a pointer of a caller of splice(2).
+/// `place` is NULL or a readable and writable offset.
 unsafe fn at_place(file: &Open, place: *mut loff_t, copy: impl FnOnce(u64) -> Result<usize, Out>) -> Result<ssize_t, Out> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `place` is NULL or an offset by the caller's promise.
     let given = unsafe { ffi::take_checked(place) }?;
     let begin = match given {
         Some(given) => given,
@@ -82,7 +83,7 @@ unsafe fn at_place(file: &Open, place: *mut loff_t, copy: impl FnOnce(u64) -> Re
     let done = copy(u64::try_from(begin).map_err(|_| Out::Errno(libc::EINVAL))?)?;
     let end = begin + done as loff_t;
     match given {
-        // SAFETY: the caller's promise.
+        // SAFETY: `place` is an offset by the caller's promise.
         Some(_) => unsafe { ffi::put(place, end) }?,
         None => drop(raw::lseek(file.fd, end, libc::SEEK_SET)?),
     }
@@ -97,7 +98,8 @@ fn file_to_pipe(file: &Open, begin: u64, pipe: c_int, count: usize, flags: c_uin
     if read == 0 {
         return Ok(0);
     }
-    // SAFETY: the pages are mapped again for each call, and unmapped before anybody could write to them.
+    // SAFETY: `buffer` is mapped for this call alone and unmapped at its end, so no code writes to
+    // pages to which the pipe refers.
     Ok(unsafe { pipes::give_pages(pipe, bytes.as_ptr(), read, flags) }?)
 }
 
@@ -106,7 +108,7 @@ fn pipe_to_file(pipe: c_int, file: &Open, begin: u64, count: usize, flags: c_uin
     let mut buffer = Buffer::new()?;
     let mut done = 0;
     while done < count {
-        // Waits for the first bytes only.
+        // Only the first bytes are waited for.
         let flags = if done == 0 { flags } else { libc::SPLICE_F_NONBLOCK };
         let read = match read_and_leave(pipe, &copy, buffer.bytes(), count - done, flags) {
             Ok(0) => break,
@@ -127,7 +129,7 @@ fn pipe_to_file(pipe: c_int, file: &Open, begin: u64, count: usize, flags: c_uin
     Ok(done)
 }
 
-/// Reads the bytes of a pipe and leaves them there, by means of an empty pipe.
+/// Reads bytes of a pipe and leaves them there: tee(2) duplicates them into the empty pipe `copy`.
 fn read_and_leave(pipe: c_int, copy: &pipes::Pipe, into: &mut [u8], count: usize, flags: c_uint) -> Result<usize, Out> {
     let there = pipes::tee(pipe, copy.into, count.min(into.len()), flags)?;
     read_all(copy, &mut into[..there])?;
@@ -140,13 +142,13 @@ fn take(pipe: c_int, copy: &pipes::Pipe, scratch: &mut [u8], count: usize) -> bo
     while taken < count {
         match pipes::move_between(pipe, copy.into, count - taken, libc::SPLICE_F_NONBLOCK) {
             Ok(moved @ 1..) if read_all(copy, &mut scratch[..moved]).is_ok() => taken += moved,
-            _ => return false, // another reader has them too
+            _ => return false, // another reader also has them
         }
     }
     true
 }
 
-/// Fills the buffer with bytes that are in the pipe already.
+/// Fills the buffer with bytes that are already in the pipe.
 fn read_all(from: &pipes::Pipe, into: &mut [u8]) -> Result<(), Out> {
     let mut done = 0;
     while done < into.len() {

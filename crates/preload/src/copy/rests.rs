@@ -25,23 +25,23 @@ const AGE_NS_MAX: u64 = 1_000_000_000;
 static ALL: [Place; RESTS_MAX] = [const { Place::new() }; RESTS_MAX];
 
 struct Place {
-    /// A thread uses it.
+    /// True while a thread uses the place.
     used: AtomicBool,
     rest: UnsafeCell<Rest>,
 }
 
-// SAFETY: only the thread that has set `used` touches the rest.
+// SAFETY: only the thread that set `used` accesses the rest.
 unsafe impl Sync for Place {}
 
 struct Rest {
     of: Option<Moment>,
     offset: u64,
     bytes: usize,
-    /// BYTES_MAX bytes, mapped with the first rest.
+    /// A mapping of BYTES_MAX bytes, made with the first rest; NULL before.
     memory: *mut u8,
 }
 
-/// The open, the time and the state of the file before bytes were read.
+/// The open, and the time and the state of the file before bytes were read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Moment {
     fd: c_int,
@@ -51,9 +51,9 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// `None` if nothing may be kept.
+    /// `None` if no bytes of this open may be kept.
     pub(super) fn of(file: &Open) -> Option<Self> {
-        let is_read_only = file.flags & libc::O_ACCMODE == libc::O_RDONLY; // for other opens each read reports lost writes
+        let is_read_only = file.flags & libc::O_ACCMODE == libc::O_RDONLY; // reads of other opens report lost writes
         let changes = file.mount.changes(file.file).filter(|_| is_read_only && read_ahead::may_read_ahead(file))?;
         Some(Self { fd: file.fd, opened: table::noted(file.fd).opened, changes, at_ns: raw::monotonic_ns() })
     }
@@ -67,13 +67,14 @@ impl Moment {
     }
 }
 
-/// A place in use.
+/// A place that this thread uses.
 struct Used<'p>(&'p Place);
 
 impl Used<'_> {
     #[expect(clippy::mut_from_ref, reason = "`used` keeps all other threads away")]
     fn rest(&self) -> &mut Rest {
-        // SAFETY: this thread has set `used`.
+        // SAFETY: this thread set `used`, so no other thread has a reference; callers use one
+        // reference at a time.
         unsafe { &mut *self.0.rest.get() }
     }
 }
@@ -97,12 +98,13 @@ impl Place {
 
 impl Rest {
     fn memory(&mut self) -> &mut [u8] {
-        // SAFETY: NULL, or BYTES_MAX bytes that are this place's alone.
+        // SAFETY: `memory` is NULL, or a mapping of BYTES_MAX bytes that only this place uses.
         unsafe { ffi::bytes_mut(self.memory.cast(), BYTES_MAX) }
     }
 }
 
-/// Takes the bytes that are kept from an offset on. Returns how many, and the moment before they were read.
+/// Takes the bytes that are kept from `offset` on. Returns their number, and the moment before they
+/// were read.
 pub(super) fn take(now: &Moment, offset: u64, into: &mut [u8]) -> Option<(usize, Moment)> {
     let is_it = |used: &Used<'_>| used.rest().of.is_some_and(|of| of.is_good(now)) && used.rest().offset == offset;
     let used = ALL.iter().filter_map(Place::try_use).find(is_it)?;
@@ -126,7 +128,7 @@ pub(super) fn has_room(now: &Moment) -> bool {
     ALL.iter().filter_map(Place::try_use).any(|used| is_free(&used))
 }
 
-/// Keeps bytes that were read after a moment. Bytes that are kept and follow them stay.
+/// Keeps bytes that were read after a moment. Kept bytes of the same moment that follow them stay.
 pub(super) fn keep(of: Moment, offset: u64, bytes: &[u8]) {
     let places = || ALL.iter().filter_map(Place::try_use);
     let own = |used: &Used<'_>| used.rest().of.is_some_and(|there| there.is_of(&of));

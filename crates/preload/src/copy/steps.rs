@@ -10,7 +10,7 @@ use crate::raw;
 use dnfs::LazyBuffer;
 use libc::{c_int, off_t};
 
-/// Bytes copied at once: a whole transfer of most servers.
+/// Bytes copied at once: the maximum transfer of most servers.
 pub(super) const BUFFER_BYTES: usize = 1024 * 1024;
 
 /// Bytes of the first step to a non-blocking target. Each following step is twice as long.
@@ -19,7 +19,7 @@ const STEP_BYTES_MIN: usize = 64 * 1024;
 /// Bytes of a step to a non-blocking target if the bytes that the target does not take cannot be kept.
 const UNKEPT_BYTES: usize = 8 * 1024;
 
-/// Bytes read before the first are sent: what servers like to have in a WRITE.
+/// Bytes read before the first are sent: a size for which servers execute a WRITE efficiently.
 const FIRST_BYTES: usize = 128 * 1024;
 
 /// Bytes that the kernel is asked to read ahead of a copy whose source is not in memory.
@@ -37,11 +37,11 @@ impl End {
             (Self::File(file), Some(at)) => data::read_at(file, position(at)?, buffer),
             (Self::File(file), None) => data::read_here(file, buffer),
             (Self::Elsewhere(fd), Some(at)) => {
-                // SAFETY: a buffer of that length.
+                // SAFETY: the buffer is writable for its length.
                 Ok(kept(unsafe { data::pread::real(*fd, buffer.as_mut_ptr().cast(), buffer.len(), at) })? as usize)
             }
             (Self::Elsewhere(fd), None) => {
-                // SAFETY: a buffer of that length.
+                // SAFETY: the buffer is writable for its length.
                 Ok(kept(unsafe { data::read::real(*fd, buffer.as_mut_ptr().cast(), buffer.len()) })? as usize)
             }
         }
@@ -52,11 +52,11 @@ impl End {
             (Self::File(file), Some(at)) => data::write_at(file, position(at)?, bytes),
             (Self::File(file), None) => data::write_here(file, bytes),
             (Self::Elsewhere(fd), Some(at)) => {
-                // SAFETY: bytes of that length.
+                // SAFETY: the bytes are readable for their length.
                 Ok(kept(unsafe { data::pwrite::real(*fd, bytes.as_ptr().cast(), bytes.len(), at) })? as usize)
             }
             (Self::Elsewhere(fd), None) => {
-                // SAFETY: bytes of that length.
+                // SAFETY: the bytes are readable for their length.
                 Ok(kept(unsafe { data::write::real(*fd, bytes.as_ptr().cast(), bytes.len()) })? as usize)
             }
         }
@@ -73,7 +73,7 @@ fn position(at: off_t) -> Result<u64, Out> {
     u64::try_from(at).map_err(|_| Out::Errno(libc::EINVAL))
 }
 
-/// A buffer for the time of a call, zeroed.
+/// A zeroed buffer that lives for one call.
 pub(crate) struct Buffer(*mut u8);
 
 impl Buffer {
@@ -82,25 +82,25 @@ impl Buffer {
     }
 
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the mapping is of that size and ours alone.
+        // SAFETY: the mapping has that size, and only this buffer refers to it.
         unsafe { ffi::bytes_mut(self.0.cast(), BUFFER_BYTES) }
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: exactly what was mapped; the slices into it borrow from self and are gone.
+        // SAFETY: exactly one mapping; slices of it borrow `self`, so there are no more.
         unsafe { raw::unmap(self.0, BUFFER_BYTES) };
     }
 }
 
-/// A copy in progress. `None` as a position stands for the descriptor's own offset.
+/// A copy in progress. The position `None` means the descriptor's own offset.
 pub(super) struct Copy {
     from: End,
     from_at: Option<off_t>,
     to: End,
     to_at: Option<off_t>,
-    /// Steps that read everything before they write, because the source would block.
+    /// Number of next steps that read everything before they write, because the source would block.
     eager_steps: usize,
     /// The target is non-blocking.
     is_impatient: bool,
@@ -118,7 +118,7 @@ impl Copy {
         Self { from, from_at, to, to_at, eager_steps: 0, is_impatient: false }
     }
 
-    /// As a copy to a non-blocking descriptor (O_NONBLOCK).
+    /// Marks a copy from a mount to another place as one to a non-blocking descriptor (O_NONBLOCK).
     pub(super) fn impatient(self) -> Self {
         Self { is_impatient: matches!((&self.from, &self.to), (End::File(_), End::Elsewhere(_))), ..self }
     }
@@ -131,7 +131,7 @@ impl Copy {
         while done < count {
             let buffer = &mut buffer.bytes()[..most.min(count - done)];
             most = (2 * most).min(BUFFER_BYTES);
-            // A lazy step does not know how much it will write.
+            // A lazy step does not know how many bytes it will write, so it cannot obey the limit.
             let lazy = if file_size_limit::is_set() { None } else { self.lazy_source(buffer.len()) };
             let step = match lazy {
                 Some((source, bytes)) => self.step_lazily(source, &mut buffer[..bytes]),
@@ -180,7 +180,8 @@ impl Copy {
         Ok(step)
     }
 
-    /// Reads, then writes to a non-blocking target, and keeps what it did not take for the next call.
+    /// Reads, then writes to a non-blocking target. Keeps the bytes that the target did not take
+    /// for the next call.
     fn step_keeping(&self, from: &Open, now: Moment, buffer: &mut [u8]) -> Result<Step, Out> {
         let at = match self.from_at {
             Some(at) => position(at)?,

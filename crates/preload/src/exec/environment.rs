@@ -1,45 +1,49 @@
-//! The environment of a program that is stored on a mount: one that leads the loader to this library, and the library to the mounts.
+//! The environment of a program that is stored on a mount. It leads the loader to this library, and
+//! the library to the mounts.
 //!
-//! A program of the host that is given another environment finds nothing on the mounts, and is named (`reach`). One that was found
-//! there would look for its own files beside it, and make directories on the host instead.
+//! A program of the host with another environment finds nothing on the mounts, and is reported
+//! (`reach`). A program that is stored there would search for its own files beside it, and create
+//! directories on the host instead.
 
 use super::image::Image;
 use crate::raw;
-use crate::reach::{self, Strings, own_environment};
+use crate::raw::programs::Strings;
+use crate::reach::{self, own_environment};
 use libc::c_char;
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
 
 const LIBRARIES: &[u8] = b"LD_PRELOAD=";
-/// What a copy is called there: no other program writes the number of a descriptor so.
+/// Prefix of a copy's name in LD_PRELOAD. No other program writes the number of a descriptor in this form.
 const COPY: &[u8] = b"/proc/self/fd/./";
 const SETTINGS: &[u8] = b"MILLRACE_";
 
-/// The settings that this process was started with: `env` forgets its own environment before it executes a program.
+/// The settings with which this process was started. `env` clears its own environment before it
+/// executes a program.
 static OWN: OnceLock<Vec<CString>> = OnceLock::new();
 
-/// Remembers them. Called by the constructor, when there are mounts.
+/// Stores the settings. Called by the constructor if there are mounts.
 pub(crate) fn learn() {
-    // SAFETY: no other thread yet.
+    // SAFETY: no other thread runs yet.
     let all = unsafe { strings_of(own_environment()) };
     let settings = all.into_iter().map(text).filter(|string| string.starts_with(SETTINGS));
     let _ = OWN.set(settings.filter_map(|string| CString::new(string).ok()).collect());
 }
 
-/// An environment to which something was added.
+/// An environment with added variables.
 pub(crate) struct Environment {
     _libraries: CString,
     strings: Vec<*const c_char>,
 }
 
 impl Environment {
-    /// What is to be given in the place of `given`, so that the loader has this library and copies of those that the program needs; none
-    /// if nothing is missing.
+    /// The environment to use instead of `given`, so that the loader has this library and the
+    /// copies of those that the program needs. `None` if nothing is missing.
     ///
     /// # Safety
-    /// A NULL-terminated array of strings that outlives this, or NULL.
+    /// `given` is NULL, or a NULL-terminated array of C strings that outlives the result.
     pub(crate) unsafe fn complete(given: Strings, copies: &[Image]) -> Option<Self> {
-        // SAFETY: the caller's array.
+        // SAFETY: `given` is such an array by the caller's promise.
         let (missing, given) = unsafe { (reach::missing_in(given), strings_of(given)) };
         if missing.is_none() && copies.is_empty() {
             return None;
@@ -65,10 +69,10 @@ impl Environment {
     }
 }
 
-/// Once the loader has them, copies of libraries are nobody's business any more: they are closed, and taken out of LD_PRELOAD, where
-/// children would look for them. For the constructor.
+/// Closes the copies of libraries, which the loader no longer needs, and removes them from
+/// LD_PRELOAD, where children would search for them. Called by the constructor.
 pub(crate) fn forget_copies() {
-    // SAFETY: getenv with a NUL-terminated name.
+    // SAFETY: the name ends with a NUL.
     let list = unsafe { libc::getenv(c"LD_PRELOAD".as_ptr()) };
     if list.is_null() {
         return;
@@ -79,32 +83,33 @@ pub(crate) fn forget_copies() {
         let number = entry.strip_prefix(COPY).and_then(|number| std::str::from_utf8(number).ok()?.parse().ok());
         let _ = number.map(raw::close);
     }
-    // SAFETY: they stand at the end of a string that is this process' own, behind at least one entry and a colon.
+    // SAFETY: the copies are at the end of a string of this process' own environment, after at
+    // least one entry and a colon.
     unsafe { list.add(begin.saturating_sub(1)).write(0) };
 }
 
 /// LD_LIBRARY_PATH of an environment.
 ///
 /// # Safety
-/// A NULL-terminated array of strings that stay for `'a`, or NULL.
+/// `environment` is NULL, or a NULL-terminated array of C strings that live for `'a`.
 pub(crate) unsafe fn library_path<'a>(environment: Strings) -> &'a [u8] {
-    // SAFETY: the caller's array.
+    // SAFETY: `environment` is such an array by the caller's promise.
     let all = unsafe { strings_of(environment) };
     all.into_iter().find_map(|string| text(string).strip_prefix(b"LD_LIBRARY_PATH=")).unwrap_or_default()
 }
 
 fn text<'a>(string: *const c_char) -> &'a [u8] {
-    // SAFETY: a string of an array that the caller promised for as long as it is used here.
+    // SAFETY: a C string of an environment, which is valid as long as the result is used here.
     unsafe { CStr::from_ptr(string) }.to_bytes()
 }
 
 /// The strings of an array.
 ///
 /// # Safety
-/// A NULL-terminated array of strings, or NULL.
+/// `at` is NULL, or a NULL-terminated array of C strings.
 pub(super) unsafe fn strings_of(mut at: Strings) -> Vec<*const c_char> {
     let mut strings = Vec::new();
-    // SAFETY: the caller's array.
+    // SAFETY: `at` has not passed the array's NULL, by the caller's promise.
     while let Some(string) = unsafe { crate::ffi::take(at) }.filter(|string| !string.is_null()) {
         strings.push(string);
         at = at.wrapping_add(1);

@@ -9,12 +9,12 @@ use std::ffi::{CStr, CString};
 
 /// Prefix of the name of such a file in memory, as `/proc/PID/exe` and `/proc/PID/maps` show it.
 const MARK: &[u8] = b"millrace:";
-/// Longest name of a file in memory (memfd_create(2)), in bytes.
+/// Longest name of a file in memory (memfd_create(2)), in bytes, without its NUL.
 const NAME_BYTES_MAX: usize = 249;
-/// How the kernel shows such a file: `/memfd:NAME (deleted)`.
+/// The kernel shows such a file as `/memfd:NAME (deleted)`.
 const SHOWN_BEFORE: &[u8] = b"/memfd:";
 const SHOWN_BEHIND: &[u8] = b" (deleted)";
-/// Bytes that are copied by one call.
+/// Bytes copied by one call.
 const STEP_BYTES: usize = 1 << 30;
 
 /// A copy. It exists until it is dropped and no process runs or maps it.
@@ -29,22 +29,22 @@ impl Drop for Image {
 }
 
 impl Image {
-    /// Copies the file of `path`; `name` is its path as programs know it.
+    /// Copies the file of `path`. `name` is its path as programs see it.
     ///
     /// # Errors
     /// The errors of open and read; ENOMEM, ENOSPC.
     ///
     /// # Safety
-    /// A path.
+    /// `path` is a C string.
     pub(crate) unsafe fn of(directory: c_int, path: *const c_char, name: &[u8]) -> Result<Self, Out> {
         let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-        // SAFETY: the caller's path.
+        // SAFETY: `path` is a C string by the caller's promise.
         let fd = unsafe { open_at(directory, path, flags, 0, |directory, path| libc_open(directory, path, flags))? };
         let copied = Self::empty(name).and_then(|image| {
             image.fill(fd)?;
             Ok(image)
         });
-        // SAFETY: no pointers; a descriptor of our own.
+        // SAFETY: no pointers are passed, and only this function uses the descriptor.
         unsafe { crate::close::close::hook(fd) };
         copied
     }
@@ -58,7 +58,7 @@ impl Image {
     }
 
     fn fill(&self, from: c_int) -> Result<(), Out> {
-        // SAFETY: no pointer but NULL: the file is read from its beginning on.
+        // SAFETY: the offset is NULL: the file is read from its own offset, which is 0 at first.
         while unsafe { copy::send(self.fd, from, std::ptr::null_mut(), STEP_BYTES) }? > 0 {}
         Ok(())
     }
@@ -75,7 +75,7 @@ impl Image {
         self.fd
     }
 
-    /// Leaves it open on exec.
+    /// Keeps the descriptor open on exec.
     pub(super) fn pass_on(&self) {
         let _ = raw::control(self.fd, libc::F_SETFD, 0);
     }
@@ -88,13 +88,14 @@ impl Image {
 }
 
 /// # Safety
-/// A path.
+/// `path` is a C string.
 unsafe fn libc_open(directory: c_int, path: *const c_char, flags: c_int) -> c_int {
-    // SAFETY: the caller's path.
+    // SAFETY: `path` is a C string by the caller's promise.
     unsafe { openat::real(directory, path, flags, 0) }
 }
 
-/// The path on a mount of a file that the kernel shows as a copy in memory. Without its end if that was cut off.
+/// The path on a mount of a file that the kernel shows as a copy in memory, incomplete if its
+/// beginning did not fit into the copy's name, or its end into the buffer.
 fn shown(path: &[u8]) -> Option<&[u8]> {
     let path = path.strip_prefix(SHOWN_BEFORE)?.strip_prefix(MARK)?;
     Some(path.strip_suffix(SHOWN_BEHIND).unwrap_or(path))
@@ -109,8 +110,8 @@ pub(crate) fn behind_link(link: &CStr) -> Option<Vec<u8>> {
     shown(raw::readlink(link, &mut buffer).ok()?).map(<[u8]>::to_vec)
 }
 
-/// The result of readlink(2), with the path of a copy replaced by the program's own path. `text` is the caller's buffer,
-/// `count` the kernel's result.
+/// Replaces the path of a copy in the result of readlink(2) by the program's own path. `text` is
+/// the caller's buffer, `count` the kernel's result. Returns the new count.
 pub(crate) fn rename_in(text: &mut [u8], count: ssize_t) -> ssize_t {
     let Some(path) = usize::try_from(count).ok().and_then(|count| shown(text.get(..count)?)) else { return count };
     let path = path.to_vec();
@@ -118,14 +119,15 @@ pub(crate) fn rename_in(text: &mut [u8], count: ssize_t) -> ssize_t {
     path.len() as ssize_t
 }
 
-/// Gives a program that was started from a copy the name that the kernel would have given it. Called by the constructor.
+/// Gives a program that was started from a copy the thread name that the kernel would have given
+/// it. Called by the constructor.
 pub(crate) fn name_process() {
-    // SAFETY: a number, which is the address of a string of the kernel's, or 0.
+    // SAFETY: getauxval takes a number; the result is the address of a string from the kernel, or 0.
     let started_by = unsafe { libc::getauxval(libc::AT_EXECFN) } as *const c_char;
     if started_by.is_null() {
         return;
     }
-    // SAFETY: as above.
+    // SAFETY: the address of a string from the kernel, which lives as long as the process.
     let started_by = unsafe { CStr::from_ptr(started_by) }.to_bytes();
     if !started_by.starts_with(b"/dev/fd/") && !started_by.starts_with(b"/proc/") {
         return;

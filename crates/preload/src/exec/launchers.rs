@@ -1,28 +1,29 @@
-//! Programs that start a database with a cleared environment. The database must find its files on a mount, so the library adds
-//! its variables to the environment of these children. All other programs decide themselves about the environment of their
-//! children (`reach`).
+//! Programs that start a database with a cleared environment. The database must find its files on a
+//! mount, so this library adds its variables to the environment of these programs' children. All
+//! other programs decide about the environment of their children themselves (`reach`).
 
 use super::environment::Environment;
 use crate::raw;
-use crate::reach::Strings;
+use crate::raw::programs::Strings;
 use std::ffi::CStr;
 
 /// `pg_ctlcluster` of Debian and Ubuntu: it empties its environment before it starts `pg_ctl`.
 const LAUNCHERS: [&[u8]; 1] = [b"pg_ctlcluster"];
-/// Number of arguments that are searched for the script's path: the interpreter, its options, the script.
+/// Number of arguments that are searched for the script's path: the interpreter, its options and the script.
 const ARGUMENTS_MAX: usize = 4;
 
-/// The environment for a child of such a launcher, in place of `given`. `None` for every other program, and if nothing is missing.
+/// The environment for a child of such a launcher, instead of `given`. `None` for every other
+/// program, and if nothing is missing.
 ///
 /// # Safety
-/// A NULL-terminated array of strings that outlives the answer, or NULL.
+/// `given` is NULL, or a NULL-terminated array of C strings that outlives the result.
 pub(super) unsafe fn environment(given: Strings) -> Option<Environment> {
-    // SAFETY: the caller's array.
+    // SAFETY: `given` is such an array by the caller's promise.
     let completed = unsafe { Environment::complete(given, &[]) }?;
     is_launcher().then_some(completed)
 }
 
-/// Whether this process runs a launcher, by its arguments.
+/// Whether this process runs a launcher, according to its arguments.
 fn is_launcher() -> bool {
     let mut line = [0; 512];
     let Some(length) = read(c"/proc/self/cmdline", &mut line) else { return false };

@@ -1,10 +1,12 @@
-//! The functions of exec that take their arguments as a list. Stable Rust has no such functions. A few instructions save the
-//! registers with the arguments, call the preparation, restore the registers and jump to libc's function with the same list.
+//! The functions of exec that take their arguments as a list. Stable Rust cannot define such
+//! functions. A few instructions save the registers with the arguments, call the preparation,
+//! restore the registers and jump to libc's function with the same list.
 
 use super::{by_name, by_path};
 use crate::hook::{entered, next};
 use crate::outcome::Failure;
-use crate::reach::{Strings, own_environment};
+use crate::raw::programs::Strings;
+use crate::reach::own_environment;
 use libc::{c_char, c_int};
 use std::ffi::CStr;
 use std::sync::atomic::AtomicUsize;
@@ -12,7 +14,7 @@ use std::sync::atomic::AtomicUsize;
 /// Number of arguments in registers.
 const REGISTERS: usize = if cfg!(target_arch = "x86_64") { 6 } else { 8 };
 
-/// A list of arguments: the first in registers, the others on the stack.
+/// A list of arguments: the first ones in registers, the others on the stack.
 #[derive(Clone, Copy)]
 struct List {
     registers: *const usize,
@@ -21,21 +23,21 @@ struct List {
 
 impl List {
     /// # Safety
-    /// The list has so many.
+    /// The list has more than `index` words.
     unsafe fn word(self, index: usize) -> usize {
         let at = if index < REGISTERS { self.registers.wrapping_add(index) } else { self.stack.wrapping_add(index - REGISTERS) };
-        // SAFETY: as the caller promises.
+        // SAFETY: the list has this word by the caller's promise.
         unsafe { at.read() }
     }
 
     /// The program's arguments, with their NULL.
     ///
     /// # Safety
-    /// There is such a NULL.
+    /// The list has such a NULL.
     unsafe fn arguments(self) -> Vec<*const c_char> {
         let mut arguments = Vec::new();
         loop {
-            // SAFETY: as the caller promises.
+            // SAFETY: the list continues up to its NULL by the caller's promise.
             let word = unsafe { self.word(1 + arguments.len()) };
             arguments.push(word as *const c_char);
             if word == 0 {
@@ -45,14 +47,16 @@ impl List {
     }
 }
 
-/// The address of libc's function, after the preparation, if the process has not become the program.
+/// Prepares the call. Returns the address of libc's function if the process has not become the
+/// program, or of [`failed`].
 ///
 /// # Safety
 /// The list is that of a caller of execl, execlp or execle.
 unsafe fn own(slot: &AtomicUsize, name: &CStr, list: List) -> usize {
     let own = entered(
         || next(slot, name),
-        // SAFETY: the caller's list, which has a path and a NULL, and behind that, of execle, an environment.
+        // SAFETY: the caller's list has a path, arguments up to a NULL, and for execle an
+        // environment after that.
         || unsafe {
             let arguments = list.arguments();
             let environment = match name == c"execle" {
@@ -67,7 +71,7 @@ unsafe fn own(slot: &AtomicUsize, name: &CStr, list: List) -> usize {
     if own == usize::FAILED { failed as *const () as usize } else { own }
 }
 
-/// Replaces libc's function: the call has failed, and errno has the reason.
+/// Takes the place of libc's function: the call has failed, and errno has the reason.
 extern "C" fn failed() -> c_int {
     -1
 }
@@ -75,7 +79,7 @@ extern "C" fn failed() -> c_int {
 macro_rules! before_list { ($($prepare:ident $name:literal)*) => { $(
     unsafe extern "C" fn $prepare(registers: *const usize, stack: *const usize) -> usize {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        // SAFETY: the arguments of the function of that name.
+        // SAFETY: the list is that of the function of this name.
         unsafe { own(&NEXT, $name, List { registers, stack }) }
     }
 )* } }

@@ -1,8 +1,8 @@
-//! Shared libraries on a mount with which a program or library is linked (`DT_NEEDED`). The dynamic loader would search for
-//! them by system calls without hooks, and not find them.
+//! Shared libraries on a mount with which a program or library is linked (`DT_NEEDED`). The dynamic
+//! loader would search for them by system calls without hooks, and would not find them.
 //!
-//! The search order is that of ld.so(8): DT_RPATH, LD_LIBRARY_PATH, DT_RUNPATH, with `$ORIGIN`. The loader itself finds what is
-//! on this host first.
+//! The search order is that of ld.so(8): DT_RPATH, LD_LIBRARY_PATH, DT_RUNPATH, with `$ORIGIN`. If
+//! the first match is on this host, the loader itself finds it.
 
 use super::image::Image;
 use crate::outcome::Out;
@@ -11,7 +11,7 @@ use crate::raw;
 use dnfs::file::FileKind;
 use std::ffi::CString;
 
-/// Maximum number of program headers examined; a program has a dozen.
+/// Maximum number of program headers examined. A program has about a dozen.
 const HEADERS_MAX: usize = 64;
 /// Size of a file header, a program header and a dynamic entry of ELF-64.
 const FILE_HEADER_BYTES: usize = 64;
@@ -27,8 +27,9 @@ const DT_STRSZ: u64 = 10;
 const DT_RPATH: u64 = 15;
 const DT_RUNPATH: u64 = 29;
 
-/// The paths of the libraries on a mount with which the file of this path, copied to `image`, is directly linked. Empty for a
-/// file that is not ELF-64 or is damaged: the loader reports that. `listed` is LD_LIBRARY_PATH.
+/// The paths of the libraries on a mount with which a file is directly linked. `path` is the file's
+/// path, `image` its copy, and `listed` LD_LIBRARY_PATH. Empty for a file that is not ELF-64 or is
+/// damaged, which the loader reports.
 pub(crate) fn on_mounts(image: &Image, path: &[u8], listed: &[u8]) -> Vec<CString> {
     let Some(dynamic) = Dynamic::of(image) else { return Vec::new() };
     let folder = path.get(..path.iter().rposition(|byte| *byte == b'/').unwrap_or(0)).unwrap_or_default();
@@ -44,7 +45,7 @@ pub(crate) fn on_mounts(image: &Image, path: &[u8], listed: &[u8]) -> Vec<CStrin
     dynamic.texts(DT_NEEDED).filter_map(|name| find(name, folder, &folders)).collect()
 }
 
-/// The path of a library, if the first match is on a mount.
+/// The path of a library, if the first match on the search path is on a mount.
 fn find(name: &[u8], origin: &[u8], folders: &[Vec<u8>]) -> Option<CString> {
     if name.contains(&b'/') {
         return matches!(place(&with_origin(name, origin)), Place::OnMount)
@@ -69,7 +70,7 @@ enum Place {
 
 fn place(path: &[u8]) -> Place {
     let Ok(path) = CString::new(path) else { return Place::Nowhere };
-    // SAFETY: a path.
+    // SAFETY: the path ends with a NUL.
     match unsafe { paths::target_linked(libc::AT_FDCWD, path.as_ptr(), true) } {
         Ok(Target::At(_, _, entry)) => match entry.object {
             Some(object) if object.attr.kind == FileKind::Regular => Place::OnMount,
@@ -114,7 +115,7 @@ impl Dynamic {
             section.chunks_exact(ENTRY_BYTES).map_while(|entry| Some((number(entry, 0, 8)?, number(entry, 8, 8)?))).collect();
         let value = |kind: u64| entries.iter().find(|entry| entry.0 == kind).map(|entry| entry.1);
         let (address, bytes) = (value(DT_STRTAB)?, value(DT_STRSZ)?);
-        // The offset of that address in the file.
+        // The offset in the file of the address of the strings.
         let at = of_kind(PT_LOAD).find_map(|load| {
             let within = address.checked_sub(number(load, 16, 8)?)?;
             (within < number(load, 32, 8)?).then_some(number(load, 8, 8)?.checked_add(within)?)
@@ -130,7 +131,7 @@ impl Dynamic {
     }
 }
 
-/// Bytes of the file. `None` if it has fewer, or if they are too many.
+/// Bytes of the file. `None` if the file has fewer, or if `count` exceeds the limit.
 fn part(image: &Image, at: u64, count: usize) -> Option<Vec<u8>> {
     if count > SECTION_BYTES_MAX {
         return None;
@@ -147,7 +148,8 @@ fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
     Some(u64::from_le_bytes(eight))
 }
 
-/// Copies for the loader of the libraries on a mount that a program needs, directly or indirectly, each once.
+/// Copies, for the loader, of the libraries on a mount that a program needs, directly or
+/// indirectly, each once.
 ///
 /// # Errors
 /// The errors of open and read.
@@ -157,7 +159,7 @@ pub(super) fn copies(image: &Image, path: &[u8], listed: &[u8]) -> Result<Vec<Im
     let mut known = waiting.clone();
     let mut copies = Vec::new();
     while let Some(path) = waiting.pop() {
-        // SAFETY: a path.
+        // SAFETY: the path ends with a NUL.
         let copy = unsafe { Image::of(libc::AT_FDCWD, path.as_ptr(), path.as_bytes()) }?;
         for more in on_mounts(&copy, path.as_bytes(), listed) {
             if !known.contains(&more) && known.len() < LIBRARIES_MAX {

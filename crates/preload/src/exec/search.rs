@@ -1,23 +1,26 @@
-//! The search of execvp(3) if a directory of PATH is on a mount: libc's function makes its system calls without calling a hook.
+//! The search of execvp(3) if a directory of PATH is on a mount. libc's function makes its system
+//! calls without a hook.
 
 use super::stored::{self, Program};
 use super::{become_program, by_shell};
 use crate::outcome::{Errno, Out};
 use crate::paths;
 use crate::raw;
-use crate::reach::{self, Strings, search_path};
+use crate::raw::programs::Strings;
+use crate::reach::{self, search_path};
 use std::ffi::{CStr, CString};
 
 /// Whether a directory of PATH leads to a mount.
 pub(crate) fn meets_mount() -> bool {
-    // SAFETY: used at once.
+    // SAFETY: the result is used at once, while no code changes the environment.
     crate::mounts::any() && unsafe { search_path() }.any(paths::lead_to_mount)
 }
 
 /// The paths that a name may have, in the order of PATH.
 fn candidates(name: &CStr) -> impl Iterator<Item = CString> {
     let name = name.to_bytes();
-    // SAFETY: who changes the environment beside an exec breaks that anyhow.
+    // SAFETY: a program that changes the environment while another thread executes a program breaks
+    // the exec in any case.
     unsafe { search_path() }.filter_map(move |folder| CString::new([folder, b"/", name].concat()).ok())
 }
 
@@ -26,17 +29,17 @@ const fn goes_on(failed: Errno) -> bool {
     matches!(failed, libc::EACCES | libc::ENOENT | libc::ENOTDIR | libc::ESTALE | libc::ENODEV | libc::ETIMEDOUT)
 }
 
-/// Executes the first executable program of that name. Returns only on failure.
+/// Executes the first executable program of this name in PATH. Returns only on failure.
 ///
 /// # Safety
-/// The pointers are those of a caller of exec, who keeps its contract.
+/// `arguments` and `environment` are NULL-terminated arrays of C strings.
 pub(super) unsafe fn execute(name: &CStr, arguments: Strings, environment: Strings) -> Errno {
     if name.is_empty() {
         return libc::ENOENT;
     }
     let mut outcome = libc::ENOENT;
     for path in candidates(name) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the path ends with a NUL; the arrays are valid by the caller's promise.
         let failed = unsafe {
             match become_program(libc::AT_FDCWD, path.as_ptr(), arguments, environment) {
                 Ok(never) => match never {},
@@ -48,9 +51,9 @@ pub(super) unsafe fn execute(name: &CStr, arguments: Strings, environment: Strin
             }
         };
         match failed {
-            // SAFETY: as above.
+            // SAFETY: the arrays are valid by the caller's promise.
             libc::ENOEXEC => return unsafe { by_shell(&path, arguments, environment) },
-            // If a program was found that may not be executed, the final error is EACCES.
+            // If the search found a program that may not be executed, the final error is EACCES.
             failed if goes_on(failed) => outcome = if outcome == libc::EACCES { outcome } else { failed },
             failed => return failed,
         }
@@ -58,14 +61,14 @@ pub(super) unsafe fn execute(name: &CStr, arguments: Strings, environment: Strin
     outcome
 }
 
-/// The first executable program of that name, for a child to execute.
+/// The first executable program of this name in PATH, for a child to execute.
 ///
 /// # Errors
-/// ENOENT, EACCES, as execvp(3).
+/// ENOENT or EACCES, as execvp(3).
 pub(crate) fn find(name: &CStr) -> Result<Program, Out> {
     let mut outcome = libc::ENOENT;
     for path in candidates(name) {
-        // SAFETY: a path.
+        // SAFETY: the path ends with a NUL.
         let found = unsafe { stored::find(libc::AT_FDCWD, path.as_ptr()) };
         let failed = match found {
             Ok(Some(program)) => return Ok(program),

@@ -1,38 +1,39 @@
-//! Programs stored on a mount: what the kernel executes instead, and with which arguments.
+//! Programs stored on a mount: what the kernel executes instead of them, and with which arguments.
 
 use super::environment::{Environment, library_path, strings_of};
 use super::image::Image;
-use super::{SHELL, needed};
-use crate::names::visible;
+use super::needed;
 use crate::outcome::Out;
 use crate::paths::{self, Target};
 use crate::raw;
-use crate::reach::Strings;
+use crate::raw::programs::Strings;
 use crate::table::{self, Found};
 use dnfs::file::FileKind;
 use libc::{c_char, c_int};
 use std::ffi::{CStr, CString};
 
-/// Bytes of a script's first line that the kernel reads (BINPRM_BUF_SIZE).
+/// The shell with which execvp(3) runs a file that is not a program.
+pub(super) const SHELL: &CStr = c"/bin/sh";
+/// Bytes of a script's beginning that the kernel reads (BINPRM_BUF_SIZE).
 const LINE_BYTES: usize = 256;
-/// Maximum depth of scripts as interpreters of scripts, as in the kernel.
+/// Maximum depth of scripts that are interpreters of scripts, as in the kernel.
 const SCRIPTS_MAX: usize = 5;
 
 /// What to execute.
 pub(crate) struct Program {
     pub(super) what: What,
-    /// Replaces the first argument if there are scripts: interpreter, its argument, script.
+    /// The arguments that replace the first one if there are scripts: interpreter, its argument, script.
     front: Vec<CString>,
-    /// Copies of the libraries on a mount with which it is linked.
+    /// Copies of the libraries on a mount with which the program is linked.
     libraries: Vec<Image>,
-    /// The path by which programs know it.
+    /// The path by which programs know the program.
     pub(super) name: CString,
 }
 
 pub(super) enum What {
     /// A program of this host.
     Path(CString),
-    /// A copy of one of a mount, and its path there.
+    /// A copy of a program on a mount, and its path there.
     Image(Image, Vec<u8>),
 }
 
@@ -52,37 +53,37 @@ impl Program {
         }
     }
 
-    /// The arguments for it. They point into `self` and into the given ones.
+    /// The arguments for the program. They point into `self` and into the given ones.
     ///
     /// # Safety
-    /// A NULL-terminated array of strings, or NULL.
+    /// `given` is NULL, or a NULL-terminated array of C strings.
     pub(crate) unsafe fn arguments(&self, given: Strings) -> Vec<*const c_char> {
-        // SAFETY: the caller's array.
+        // SAFETY: `given` is such an array by the caller's promise.
         let given = unsafe { strings_of(given) };
         let kept = if self.front.is_empty() { 0 } else { given.len().min(1) };
         let front = self.front.iter().map(|argument| argument.as_ptr());
         front.chain(given[kept..].iter().copied()).chain([std::ptr::null()]).collect()
     }
 
-    /// The environment for it, instead of the given one. `None` if that is complete. Copies of the libraries with which it is
-    /// linked are made and passed on.
+    /// The environment for the program, instead of `given`. `None` if that is complete. Copies the
+    /// libraries on a mount with which the program is linked, and passes the copies on.
     ///
     /// # Errors
     /// The errors of open and read of such a library.
     ///
     /// # Safety
-    /// A NULL-terminated array of strings that outlives the answer, or NULL.
+    /// `given` is NULL, or a NULL-terminated array of C strings that outlives the result.
     pub(crate) unsafe fn environment(&mut self, given: Strings) -> Result<Option<Environment>, Out> {
         if let What::Image(image, path) = &self.what {
-            // SAFETY: the caller's array.
+            // SAFETY: `given` is such an array by the caller's promise.
             self.libraries = needed::copies(image, path, unsafe { library_path(given) })?;
             self.libraries.iter().for_each(Image::pass_on);
         }
-        // SAFETY: the caller's array.
+        // SAFETY: `given` is such an array by the caller's promise.
         Ok(unsafe { Environment::complete(given, &self.libraries) })
     }
 
-    /// A path by which another process of this host can execute it, as long as `self` exists.
+    /// A path by which another process of this host can execute the program, as long as `self` exists.
     pub(crate) fn path(&self) -> Result<CString, Out> {
         match &self.what {
             What::Path(path) => Ok(path.clone()),
@@ -96,15 +97,15 @@ impl Program {
 /// The program to execute for a path that leads to a mount. `None` if the path does not.
 ///
 /// # Errors
-/// ENOENT, ENOTDIR, ELOOP; EACCES for anything but a regular file, or if it may not be executed or read.
+/// ENOENT, ENOTDIR, ELOOP; EACCES if the object is not a regular file, or may not be executed or read.
 ///
 /// # Safety
-/// A path, or NULL.
+/// `path` is NULL or a C string.
 pub(crate) unsafe fn find(directory: c_int, path: *const c_char) -> Result<Option<Program>, Out> {
     if !crate::mounts::any() {
         return Ok(None);
     }
-    // SAFETY: the caller's path.
+    // SAFETY: `path` is NULL or a C string by the caller's promise.
     let mut name = CString::new(unsafe { crate::ffi::path(path) }?).map_err(|_| Out::Errno(libc::EINVAL))?;
     let mut directory = directory;
     let mut front = Vec::new();
@@ -114,7 +115,7 @@ pub(crate) unsafe fn find(directory: c_int, path: *const c_char) -> Result<Optio
             Located::Here => What::Path(name.clone()),
             Located::Path(path) => What::Path(path),
             Located::OnMount(full) => {
-                // SAFETY: a path.
+                // SAFETY: the path ends with a NUL.
                 let image = unsafe { Image::of(directory, name.as_ptr(), &full) }?;
                 if let Some((interpreter, argument)) = script(&image)? {
                     if directory != libc::AT_FDCWD {
@@ -139,12 +140,12 @@ enum Located {
     Here,
     /// On this host, by another path.
     Path(CString),
-    /// On a mount; its path from the root.
+    /// On a mount, with the path as programs see it.
     OnMount(Vec<u8>),
 }
 
 fn locate(directory: c_int, path: &CStr) -> Result<Located, Out> {
-    // SAFETY: a path.
+    // SAFETY: the path ends with a NUL.
     match unsafe { paths::target_linked(directory, path.as_ptr(), true) }? {
         Target::Local(None) => Ok(Located::Here),
         Target::Local(Some(path)) => Ok(Located::Path(path)),
@@ -154,7 +155,7 @@ fn locate(directory: c_int, path: &CStr) -> Result<Located, Out> {
                 return Err(Out::Errno(libc::EACCES));
             }
             mount.check_rights(object, libc::X_OK as u32)?;
-            Ok(Located::OnMount(visible(mounted.local_path(), &mount.path_of(&entry)?)))
+            Ok(Located::OnMount(mounted.path_of(&mount.path_of(&entry)?)))
         }
     }
 }
@@ -165,7 +166,7 @@ pub(crate) fn find_by_descriptor(fd: c_int) -> Result<Option<Program>, Out> {
         return Ok(None);
     }
     let name = CString::new(format!("/dev/fd/{fd}")).map_err(|_| Out::Errno(libc::EINVAL))?;
-    // SAFETY: a path.
+    // SAFETY: the path ends with a NUL.
     let image = unsafe { Image::of(libc::AT_FDCWD, name.as_ptr(), name.as_bytes()) }?;
     Ok(Some(match script(&image)? {
         None => Program { what: What::Image(image, name.to_bytes().to_vec()), front: Vec::new(), libraries: Vec::new(), name },

@@ -1,4 +1,4 @@
-//! The layout of `<fts.h>` of glibc: an entry of a walk, which the program sees, and its memory.
+//! The layout of glibc's `<fts.h>`: an entry of a walk, which the program sees, and its memory.
 
 use crate::outcome::Failure;
 use libc::{c_char, c_int, c_long, c_short, c_ushort, c_void};
@@ -36,13 +36,13 @@ pub(super) mod instruction {
     pub(crate) const LEAVE_OUT: c_ushort = 4;
 }
 
-/// Level of the roots that the program named, and of their parent.
+/// Level of the roots that the program named, and level of their parent.
 pub(super) const ROOT_LEVEL: c_short = 0;
 pub(super) const ABOVE_ROOTS: c_short = -1;
 
-/// Of `fts_flags`: it could not be entered, so there is no way back from it.
+/// In `fts_flags`: the directory could not be entered, so there is no way back from it.
 pub(super) const NOT_ENTERED: c_ushort = 1;
-/// Of `fts_flags`: a link that was followed; `fts_symfd` is the way back.
+/// In `fts_flags`: a link that was followed. `fts_symfd` is the way back.
 pub(super) const FOLLOWED: c_ushort = 2;
 
 /// `FTSENT`.
@@ -67,7 +67,7 @@ pub(crate) struct Entry {
     pub(super) flags: Cell<c_ushort>,
     pub(super) instruction: Cell<c_ushort>,
     pub(super) stat: Cell<*mut libc::stat>,
-    name: [c_char; 1], // as long as namelen says
+    name: [c_char; 1], // namelen bytes and a NUL
 }
 
 /// An entry of a walk. It exists until [`Node::free`]; copies share its fields.
@@ -79,18 +79,20 @@ impl Deref for Node {
     type Target = Entry;
 
     fn deref(&self) -> &Entry {
-        // SAFETY: from `new`, and alive until it is freed, after which no walk has it.
+        // SAFETY: the entry is from `new` and lives until it is freed, after which no walk refers to it.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl Node {
-    /// An entry with this name, in memory of malloc; `path` is the buffer of the walk. ENOMEM.
+    /// Makes an entry with this name, in memory of malloc(3). `path` is the buffer of the walk.
+    /// ENOMEM, ENAMETOOLONG.
     pub(super) fn new(name: &[u8], path: *mut c_char, with_stat: bool) -> Result<Self, c_int> {
         let namelen = c_ushort::try_from(name.len()).map_err(|_| libc::ENAMETOOLONG)?;
         let behind_name = (std::mem::offset_of!(Entry, name) + name.len() + 1).next_multiple_of(align_of::<libc::stat>());
         let bytes = behind_name + if with_stat { size_of::<libc::stat>() } else { 0 };
-        // SAFETY: zeroes are a valid entry, and there is room for one, for the name with its NUL, and for what stat(2) says behind it.
+        // SAFETY: zeroes are a valid entry. The memory has room for an entry, for the name with its
+        // NUL, and after that for a `stat`.
         let node = unsafe {
             let at = NonNull::new(libc::calloc(1, bytes.max(size_of::<Entry>())).cast::<Entry>()).ok_or(libc::ENOMEM)?;
             std::ptr::copy_nonoverlapping(name.as_ptr(), (&raw mut (*at.as_ptr()).name).cast::<u8>(), name.len());
@@ -105,7 +107,7 @@ impl Node {
         Ok(node)
     }
 
-    /// The name with its NUL, as the program gets it.
+    /// The name with its NUL, for the program.
     pub(super) fn name_pointer(self) -> *mut c_char {
         // SAFETY: a field of a live entry.
         unsafe { (&raw mut (*self.0.as_ptr()).name).cast() }
@@ -113,7 +115,7 @@ impl Node {
 
     /// The name.
     pub(super) fn name(&self) -> &[u8] {
-        // SAFETY: that many bytes are there, and stay as they are until the name is cut.
+        // SAFETY: the entry has that many bytes, which do not change before `cut_name`.
         unsafe { std::slice::from_raw_parts(self.name_pointer().cast(), usize::from(self.namelen.get())) }
     }
 
@@ -121,7 +123,7 @@ impl Node {
     pub(super) fn cut_name(&self, from: usize) {
         let rest = self.name()[from..].to_vec();
         self.namelen.set(rest.len() as c_ushort);
-        // SAFETY: it becomes shorter.
+        // SAFETY: the name becomes shorter, so it fits.
         unsafe {
             std::ptr::copy_nonoverlapping(rest.as_ptr(), self.name_pointer().cast(), rest.len());
             self.name_pointer().add(rest.len()).write(0);
@@ -131,27 +133,27 @@ impl Node {
     /// Stores the result of stat(2), if the walk needs it.
     pub(super) fn keep_stat(&self, found: libc::stat) {
         if !self.stat.get().is_null() {
-            // SAFETY: the room behind the name.
+            // SAFETY: the room after the name, which `new` reserved.
             unsafe { self.stat.get().write(found) };
         }
     }
 
-    /// Frees its memory.
+    /// Frees the entry's memory.
     ///
     /// # Safety
-    /// No copy of it is used again.
+    /// No code uses a copy of this entry again.
     pub(super) unsafe fn free(self) {
-        // SAFETY: from calloc, and freed once by the caller's promise.
+        // SAFETY: calloc allocated it, and it is freed once, by the caller's promise.
         unsafe { libc::free(self.0.as_ptr().cast()) };
     }
 
-    /// An entry that the program returns.
+    /// An entry that the program passes back.
     pub(super) fn from_ptr(entry: *mut Entry) -> Option<Self> {
         NonNull::new(entry).map(Self)
     }
 }
 
-/// An entry as fts_read and fts_children give it.
+/// An entry in the form that fts_read and fts_children return.
 #[repr(transparent)]
 pub(crate) struct Given(Option<Node>);
 
@@ -164,7 +166,7 @@ impl From<Node> for Given {
 impl Failure for Given {
     const FAILED: Self = Self(None);
 
-    /// Programs read `errno` instead of fts_errno: it is that of the failed call.
+    /// Programs read `errno` instead of fts_errno, so it becomes the errno of the failed call.
     fn errno_left(&self) -> Option<c_int> {
         let failed =
             |node: &Node| matches!(node.info.get(), info::UNREADABLE | info::ERROR | info::NO_STAT) && node.errno.get() != 0;

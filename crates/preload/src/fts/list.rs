@@ -1,36 +1,25 @@
-//! The entries of a directory for a walk of fts(3), and what each of them is.
+//! Lists the entries of a directory for a walk of fts(3), and finds the kind of each.
 
 use std::ffi::CStr;
 
 use super::entry::{FOLLOWED, NOT_ENTERED, Node, ROOT_LEVEL, info};
-use super::walk::{LOGICAL, NOCHDIR, NOSTAT, PHYSICAL, SEEDOT, Walk, chain, close_directory, go_to, open_directory};
+use super::walk::{LOGICAL, NOCHDIR, NOSTAT, PHYSICAL, SEEDOT, Walk, Want, chain, close_directory, go_to, open_directory};
 use crate::attributes::{fstat, lstat, stat};
 use crate::outcome::{errno, set_errno};
 use crate::streams::{closedir, dirfd, opendir, readdir};
 use libc::{DIR, c_char, c_int, c_ushort};
 
-/// What the entries of a directory are for.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Want {
-    /// The walk goes on with them.
-    Read,
-    /// fts_children.
-    Children,
-    /// fts_children of names only.
-    Names,
-}
-
 fn stat_of(path: *const c_char, follow: bool) -> Result<libc::stat, c_int> {
     // SAFETY: struct stat is plain integers; zero is valid.
     let mut found: libc::stat = unsafe { std::mem::zeroed() };
     let call = if follow { stat::hook } else { lstat::hook };
-    // SAFETY: a path of the walk with its NUL, and room for the answer.
+    // SAFETY: the walk's path ends with a NUL, and `found` has room for the answer.
     if unsafe { call(path, &raw mut found) } == 0 { Ok(found) } else { Err(errno()) }
 }
 
 /// The next name and its type.
 fn next_name(stream: *mut DIR) -> Option<(Vec<u8>, u8)> {
-    // SAFETY: an open stream; the entry is valid until the next call.
+    // SAFETY: the stream is open, and the entry is valid until the next call.
     unsafe {
         set_errno(0);
         let entry = readdir::hook(stream);
@@ -42,10 +31,11 @@ fn next_name(stream: *mut DIR) -> Option<(Vec<u8>, u8)> {
 }
 
 impl Walk {
-    /// The entries of the current directory; none: `failure` says why. For `Want::Read` the process is in it then.
+    /// The entries of the current directory. If `None`, `failure` has the reason. For `Want::Read`,
+    /// the process is then in the directory.
     pub(super) fn list(&mut self, want: Want) -> Option<Node> {
         let node = self.current?;
-        // SAFETY: the path of an entry, with its NUL.
+        // SAFETY: the entry's path ends with a NUL.
         let stream = unsafe { opendir::hook(node.accpath.get()) };
         self.failure = errno();
         if stream.is_null() {
@@ -57,7 +47,7 @@ impl Walk {
         }
         let entered = match want {
             Want::Names => Ok(()),
-            // SAFETY: an open stream.
+            // SAFETY: the stream is open.
             _ => self.enter(node, Ok(unsafe { dirfd::hook(stream) })),
         };
         if let (Err(errno), Want::Read) = (entered, want) {
@@ -66,13 +56,13 @@ impl Walk {
         }
         let mut nodes = Vec::new();
         let ended = self.entries(node, stream, (want, entered), &mut nodes);
-        // SAFETY: an open stream, used no more.
+        // SAFETY: the stream is open, and no code uses it afterwards.
         unsafe { closedir::hook(stream) };
         self.path_buffer[usize::from(node.pathlen.get())] = 0;
         let goes_back = want == Want::Children || (want == Want::Read && nodes.is_empty());
         let ended = ended.and_then(|()| if goes_back && entered.is_ok() { self.leave(node) } else { Ok(()) });
         if let Err(errno) = ended {
-            // SAFETY: the walk has none of them yet.
+            // SAFETY: the walk does not refer to these entries yet.
             nodes.into_iter().for_each(|node| unsafe { node.free() });
             node.info.set(info::ERROR);
             self.stop(errno);
@@ -86,7 +76,7 @@ impl Walk {
         chain(&nodes)
     }
 
-    /// An entry for each name of a directory.
+    /// Makes an entry for each name of a directory.
     fn entries(
         &mut self,
         above: Node,
@@ -124,7 +114,7 @@ impl Walk {
         Ok(())
     }
 
-    /// What an entry is. Fills in what stat(2) says of it.
+    /// Returns the kind of an entry. Stores the result of stat(2) in it.
     pub(super) fn look(&self, node: Node, follow: bool) -> c_ushort {
         let follow = follow || self.has(LOGICAL);
         let found = match stat_of(node.accpath.get(), follow) {
@@ -165,7 +155,7 @@ impl Walk {
         }
     }
 
-    /// Takes a link for what it leads to.
+    /// Replaces a link's attributes by those of its target.
     pub(super) fn follow(&self, node: Node) {
         node.info.set(self.look(node, true));
         if node.info.get() == info::DIRECTORY && !self.has(NOCHDIR) {
@@ -182,19 +172,20 @@ impl Walk {
         }
     }
 
-    /// Goes to the directory of an entry, by a descriptor or a path, if it is still that one: else ENOENT.
+    /// Changes to the directory of an entry, by a descriptor or a path. ENOENT if that is now
+    /// another directory.
     pub(super) fn enter(&self, node: Node, way: Result<c_int, *const c_char>) -> Result<(), c_int> {
         if self.has(NOCHDIR) {
             return Ok(());
         }
         let fd = match way {
             Ok(fd) => fd,
-            // SAFETY: a path with its NUL.
+            // SAFETY: the path ends with a NUL.
             Err(path) => open_directory(unsafe { CStr::from_ptr(path) })?,
         };
         // SAFETY: struct stat is plain integers; zero is valid.
         let mut found: libc::stat = unsafe { std::mem::zeroed() };
-        // SAFETY: a descriptor, and room for the answer.
+        // SAFETY: `found` has room for the answer.
         let entered = match unsafe { fstat::hook(fd, &raw mut found) } {
             0 if (found.st_dev, found.st_ino) == (node.dev.get(), node.ino.get()) => go_to(fd),
             0 => Err(libc::ENOENT),

@@ -1,9 +1,8 @@
-//! A walk of fts(3): the next entry, and the working directory of the process meanwhile.
+//! A walk of fts(3): the next entry, and the working directory of the process during the walk.
 
 use std::ffi::CStr;
 
 use super::entry::{ABOVE_ROOTS, Entry, FOLLOWED, NOT_ENTERED, Node, ROOT_LEVEL, info, instruction};
-use super::list::Want;
 use crate::close::close;
 use crate::names::fchdir;
 use crate::open::open;
@@ -17,20 +16,31 @@ pub(super) const NOSTAT: c_int = 0x8;
 pub(super) const PHYSICAL: c_int = 0x10;
 pub(super) const SEEDOT: c_int = 0x20;
 const XDEV: c_int = 0x40;
-/// The options of programs.
+/// The options that programs may give.
 pub(super) const KNOWN: c_int = 0xff;
-/// Internal option of libc: the present children have names only.
+/// Internal option of libc: the current children have only names.
 pub(super) const NAMEONLY: c_int = 0x100;
 /// Internal option of libc: no more entries are returned.
 const STOP: c_int = 0x200;
 /// Marks a walk of this library; libc has no such option.
 pub(super) const OURS: c_int = 0x4000_0000;
 
-/// Room for a path: an entry says how long its path is in 16 bits.
+/// Bytes for a path. An entry stores the length of its path in 16 bits.
 const PATH_ROOM: usize = c_ushort::MAX as usize + 2;
 
-/// The program's order of entries, as qsort(3) takes it.
+/// The program's function that compares entries, as qsort(3) requires it.
 pub(crate) type Order = Option<unsafe extern "C" fn(*const c_void, *const c_void) -> c_int>;
+
+/// The purpose of listing a directory's entries.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Want {
+    /// fts_read: the walk continues with them.
+    Read,
+    /// fts_children.
+    Children,
+    /// fts_children for names only.
+    Names,
+}
 
 /// `FTS`, followed by private fields.
 #[repr(C)]
@@ -46,28 +56,28 @@ pub(crate) struct Walk {
     order: Order,
     pub(super) options: c_int,
     pub(super) path_buffer: Vec<u8>,
-    /// Why the last directory had no entries.
+    /// The errno of the last listing of a directory, 0 if it succeeded.
     pub(super) failure: c_int,
 }
 
 pub(super) fn open_directory(path: &CStr) -> Result<c_int, c_int> {
-    // SAFETY: a NUL-terminated path.
+    // SAFETY: the path ends with a NUL.
     let fd = unsafe { open::hook(path.as_ptr(), libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC, 0) };
     if fd < 0 { Err(errno()) } else { Ok(fd) }
 }
 
 pub(super) fn close_directory(fd: c_int) {
-    // SAFETY: a descriptor of the walk, used no more.
+    // SAFETY: no pointers are passed, and the walk does not use this descriptor any more.
     unsafe { close::hook(fd) };
 }
 
 pub(super) fn go_to(fd: c_int) -> Result<(), c_int> {
-    // SAFETY: a descriptor.
+    // SAFETY: no pointers are passed.
     if unsafe { fchdir::hook(fd) } == 0 { Ok(()) } else { Err(errno()) }
 }
 
 impl Walk {
-    /// A walk of these roots, before the first of them.
+    /// Makes a walk of these roots. It is before the first of them.
     pub(super) fn begin(roots: &[&[u8]], options: c_int, order: Order) -> Result<Box<Self>, c_int> {
         let options = options | OURS | if options & LOGICAL != 0 { NOCHDIR } else { 0 };
         let mut path_buffer = vec![0; PATH_ROOM];
@@ -88,7 +98,7 @@ impl Walk {
         });
         let above = walk.entry(b"")?;
         above.level.set(ABOVE_ROOTS);
-        walk.current = Some(above); // so that it is freed, whatever happens
+        walk.current = Some(above); // so that it is freed in any case
         let beginning = walk.entry(b"")?;
         beginning.info.set(info::BEGINNING);
         beginning.parent.set(Some(above));
@@ -101,7 +111,7 @@ impl Walk {
             node.accpath.set(node.name_pointer());
             node.info.set(walk.look(node, walk.has(COMFOLLOW)));
             if node.info.get() == info::DOT {
-                node.info.set(info::DIRECTORY); // one that was asked for
+                node.info.set(info::DIRECTORY); // the program named it as a root
             }
             nodes.push(node);
         }
@@ -116,7 +126,7 @@ impl Walk {
         Ok(walk)
     }
 
-    /// The next entry. The error is an errno: 0 at the end.
+    /// The next entry. The error is an errno, or 0 at the end.
     pub(super) fn read(&mut self) -> Result<Node, c_int> {
         let node = self.current.ok_or(0)?;
         if self.has(STOP) {
@@ -142,7 +152,7 @@ impl Walk {
         }
     }
 
-    /// The first entry of a directory, or the directory again if it is empty.
+    /// Enters a directory. Returns its first entry, or the directory again if it is empty.
     fn descend(&mut self, node: Node) -> Result<Node, c_int> {
         if self.has(NAMEONLY) {
             self.options &= !NAMEONLY;
@@ -166,7 +176,7 @@ impl Walk {
         }
     }
 
-    /// The entry after a finished one.
+    /// Returns the entry after a finished one.
     fn go_on(&mut self, mut node: Node) -> Result<Node, c_int> {
         while let Some(next) = node.link.get() {
             self.end(node);
@@ -198,7 +208,7 @@ impl Walk {
         Ok(up)
     }
 
-    /// From a directory to where its own name is.
+    /// Changes from a directory to the one that contains its name.
     pub(super) fn leave(&mut self, node: Node) -> Result<(), c_int> {
         if node.level.get() == ROOT_LEVEL {
             self.go_back(self.rfd)
@@ -212,7 +222,8 @@ impl Walk {
         }
     }
 
-    /// Entries of the current directory.
+    /// Returns the first entry of the current directory, with the others linked to it. The error is
+    /// an errno, or 0 if there are none.
     pub(super) fn children(&mut self, only_names: bool) -> Result<Node, c_int> {
         let node = self.current.filter(|_| !self.has(STOP)).ok_or(0)?;
         match node.info.get() {
@@ -225,7 +236,7 @@ impl Walk {
         if only_names {
             self.options |= NAMEONLY;
         }
-        // SAFETY: the path of an entry, with its NUL.
+        // SAFETY: the entry's path ends with a NUL, so it has a first byte.
         let from_root = unsafe { *node.accpath.get() } == b'/' as c_char;
         if node.level.get() != ROOT_LEVEL || from_root || self.has(NOCHDIR) {
             self.child = self.list(want);
@@ -243,14 +254,14 @@ impl Walk {
         if self.has(NOCHDIR) { Ok(()) } else { go_to(fd).map_err(|errno| self.stop(errno)) }
     }
 
-    /// Ends the walk: no more entries are returned.
+    /// Ends the walk: it returns no more entries.
     pub(super) fn stop(&mut self, errno: c_int) -> c_int {
         self.options |= STOP;
         self.failure = errno;
         errno
     }
 
-    /// The buffer becomes the path of a root, and that has its last component as its name.
+    /// Writes the path of a root to the buffer, and makes its last component its name.
     fn load(&mut self, root: Node) {
         self.write_name(0, root.name());
         root.pathlen.set(root.namelen.get());
@@ -263,7 +274,7 @@ impl Walk {
         self.dev = root.dev.get();
     }
 
-    /// The buffer becomes the path of an entry, which is given now.
+    /// Writes the path of an entry to the buffer. The walk returns this entry next.
     fn arrive(&mut self, node: Node) -> Node {
         if let Some(above) = node.parent.get() {
             let start = self.name_place(above);
@@ -273,7 +284,7 @@ impl Walk {
         node
     }
 
-    /// Where in the buffer names of a directory begin.
+    /// Offset in the buffer at which names of a directory begin.
     pub(super) fn name_place(&self, directory: Node) -> usize {
         let length = usize::from(directory.pathlen.get());
         if self.path_buffer[length.saturating_sub(1)] == b'/' { length } else { length + 1 }
@@ -298,7 +309,8 @@ impl Walk {
 
     pub(super) fn sort(&self, nodes: &mut [Node]) {
         if self.order.is_some() {
-            // SAFETY: an array of pointers to entries, and the program's function for two of its places.
+            // SAFETY: the array contains pointers to entries, and the program's function compares
+            // two elements of such an array.
             unsafe { libc::qsort(nodes.as_mut_ptr().cast(), nodes.len(), size_of::<*mut Entry>(), self.order) };
         }
     }
@@ -315,18 +327,18 @@ impl Walk {
         if node.flags.get() & FOLLOWED != 0 {
             close_directory(node.way_back.get());
         }
-        // SAFETY: those that end an entry have taken it out of the walk.
+        // SAFETY: callers have removed the entry from the walk.
         unsafe { node.free() };
     }
 
-    /// Goes back to where the walk began, at its end.
+    /// Changes back to the directory in which the walk began.
     pub(super) fn close(self) -> Result<(), c_int> {
         if self.rfd < 0 { Ok(()) } else { go_to(self.rfd) }
     }
 }
 
 impl Drop for Walk {
-    /// Frees all remaining entries: of each level those after the current one.
+    /// Frees all remaining entries: on each level the current one and those after it.
     fn drop(&mut self) {
         self.drop_children();
         let mut each = self.current.take();

@@ -18,43 +18,43 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::JoinHandle;
 
-/// Contexts a process can have. The kernel counts requests, 65,536 for the host.
+/// Maximum number of contexts of a process. The kernel limits requests instead, 65,536 for the host.
 const CONTEXTS_MAX: usize = 512;
-/// Sockets of a context that a child closes.
+/// Maximum number of a context's sockets that a child closes.
 const SOCKETS_MAX: usize = 8;
-/// Stack of a context's thread: what the calls need, and spare.
+/// Bytes of stack of a context's thread: what the calls need, and a reserve.
 const STACK_BYTES: usize = 512 << 10;
 
 static CONTEXTS: [AtomicPtr<Context>; CONTEXTS_MAX] = [const { AtomicPtr::new(std::ptr::null_mut()) }; CONTEXTS_MAX];
 
-/// The context for POSIX aio.
+/// The context for POSIX AIO.
 static POSIX: AtomicPtr<Context> = AtomicPtr::new(std::ptr::null_mut());
 
 /// An accepted request.
 pub(crate) struct Submitted {
     answer: Answer,
-    /// The work to do. `None` when it is done.
+    /// The work to do. `None` if it is done.
     pub(super) work: Option<(Open, Arc<Pin>, Work)>,
     pub(super) result: i64,
-    /// A copy of the data of a write. The kernel keeps the pages of a buffer that the program frees before the event, for
-    /// example by exiting.
+    /// A copy of the data of a write. As with the kernel, which keeps the pages, the write
+    /// continues if the program frees the buffer before the event, for example by exiting.
     copied: Vec<u8>,
 }
 
-/// A context. It is never freed: a destroyed one is reused.
+/// A context. It is never freed; a destroyed one is reused.
 #[derive(Default)]
 pub(crate) struct Context {
-    /// Its number for the program: the address of its ring. 0 for that of POSIX aio.
+    /// The context's number for the program: the address of its ring. 0 for the context of POSIX AIO.
     number: AtomicUsize,
     open: AtomicBool,
     closing: AtomicBool,
     process: AtomicU32,
-    /// Maximum number of requests, including those whose events were not taken yet.
+    /// Maximum number of requests, including those whose events have not been taken yet.
     capacity: AtomicUsize,
     taken: AtomicUsize,
     /// Requests on files of a mount that are not done.
     in_flight: AtomicUsize,
-    /// Incremented when events are added.
+    /// Incremented after requests are done.
     pub(crate) completions: AtomicU32,
     waiters: AtomicU32,
     /// Number of waiters that poll `poll_wake`.
@@ -62,24 +62,25 @@ pub(crate) struct Context {
     inbox: Mutex<VecDeque<Submitted>>,
     events: Mutex<Ring>,
     asleep: AtomicBool,
-    /// Eventfds: wakes the thread; wakes pollers; the kernel signals its completions.
+    /// Eventfds: the first wakes the thread, the second wakes pollers, and the kernel signals its
+    /// completions by the third.
     wake: AtomicI32,
     poll_wake: AtomicI32,
     passed_on: AtomicI32,
     kernel: AtomicUsize,
     at_kernel: Mutex<Vec<Option<Submitted>>>,
-    /// Requests of POSIX aio in flight, and their descriptors.
+    /// Requests of POSIX AIO in flight, and their descriptors.
     posix: Mutex<Vec<(usize, c_int)>>,
     pins: Mutex<Pins>,
     sockets: [AtomicI32; SOCKETS_MAX],
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Where the result of a request goes.
+/// The destination of a request's result.
 enum Answer {
-    /// Into an event; then the eventfd is signalled.
+    /// An event. After that, the eventfd is signalled.
     Event { data: u64, request: u64, eventfd: Option<Arc<Pin>> },
-    /// Into a request of POSIX aio.
+    /// A request of POSIX AIO.
     Posix(Asked),
 }
 
@@ -88,7 +89,7 @@ impl Submitted {
     pub(super) fn copy_written(&mut self) {
         let Some((.., Work::Write(_, bufs, _))) = &mut self.work else { return };
         self.copied = bufs.iter().map(|buffer| &**buffer).collect::<Vec<&[u8]>>().concat();
-        // SAFETY: memory that stays where it is until this is dropped, which is when nothing is to be written any more.
+        // SAFETY: `copied` keeps its memory until this request is dropped; nothing is written after that.
         let copied = unsafe { ffi::bytes(self.copied.as_ptr().cast(), self.copied.len()) };
         *bufs = vec![IoSlice::new(copied)];
     }
@@ -97,10 +98,10 @@ impl Submitted {
         Self { answer: Answer::Event { data, request, eventfd }, work: None, result: 0, copied: Vec::new() }
     }
 
-    /// A request of POSIX aio.
+    /// Makes a request of POSIX AIO.
     ///
     /// # Errors
-    /// The errors of one more descriptor.
+    /// The errors of duplicating a descriptor.
     pub(crate) fn posix(context: &Context, asked: Asked, open: Open, work: Work) -> Result<Self, Errno> {
         let pin = context.pinned(&open)?;
         let open = Open { fd: pin.number(), ..open };
@@ -111,18 +112,18 @@ impl Submitted {
 }
 
 impl Context {
-    /// A context for this number of requests at once, and its thread.
+    /// Makes a context for this number of requests at once, and starts its thread.
     ///
     /// # Errors
-    /// EAGAIN beyond the host's limit (fs.aio-max-nr) or without another thread, EINVAL, ENOMEM.
+    /// EAGAIN beyond the host's limit (fs.aio-max-nr) or if no thread can be started; EINVAL; ENOMEM.
     pub(super) fn open(events: u32) -> Result<&'static Self, Errno> {
         static AT_EXIT: Once = Once::new();
         AT_EXIT.call_once(|| {
-            // SAFETY: a function that lives as long as the process. Without memory for it, _exit drains.
+            // SAFETY: `drain` lives as long as the process. If atexit has no memory for it, _exit(2) drains.
             let _ = unsafe { libc::atexit(drain) };
         });
         let kernel = raw::aio::setup(events)?;
-        // The kernel reserves twice as many, since each processor may hold some back.
+        // The kernel reserves twice as many, because each processor may keep some unused.
         let capacity = (events as usize).saturating_mul(2);
         let ring = Ring::new(capacity).inspect_err(|_| {
             let _ = raw::aio::destroy(kernel);
@@ -130,10 +131,10 @@ impl Context {
         Self::open_beside(capacity, ring, kernel)
     }
 
-    /// The context of this process for POSIX aio, created on first use.
+    /// The context of this process for POSIX AIO, created on first use.
     ///
     /// # Errors
-    /// EAGAIN without another thread.
+    /// EAGAIN if no thread can be started.
     pub(crate) fn for_posix() -> Result<&'static Self, Errno> {
         if let Some(context) = Self::posix() {
             return Ok(context);
@@ -146,7 +147,7 @@ impl Context {
         }
     }
 
-    /// The same, if this process has used it.
+    /// The context of this process for POSIX AIO. `None` if this process has not used POSIX AIO.
     pub(crate) fn posix() -> Option<&'static Self> {
         let at = POSIX.load(Acquire);
         // SAFETY: contexts are never freed.
@@ -172,7 +173,7 @@ impl Context {
         found.filter(|_| number != 0).ok_or(libc::EINVAL)
     }
 
-    /// Its number for the program.
+    /// The context's number for the program.
     pub(super) fn number(&self) -> usize {
         self.number.load(Relaxed)
     }
@@ -190,7 +191,7 @@ impl Context {
                 match place.compare_exchange(at, new, SeqCst, SeqCst) {
                     Ok(_) => at = new,
                     Err(other) => {
-                        // SAFETY: made above, and nobody else knows it.
+                        // SAFETY: `Box::into_raw` made it above, and no other code knows it.
                         drop(unsafe { Box::from_raw(new) });
                         at = other;
                     }
@@ -221,7 +222,7 @@ impl Context {
         self.kernel.store(kernel, Relaxed);
         self.closing.store(false, Relaxed);
         self.sockets.iter().for_each(|socket| socket.store(-1, Relaxed));
-        let signals = raw::SignalsHeld::new(); // the thread inherits the mask: no handler of the program runs on it
+        let signals = raw::SignalsHeld::new(); // the thread inherits the mask, so no handler of the program runs on it
         let thread = std::thread::Builder::new().name("millrace-aio".into()).stack_size(STACK_BYTES);
         let started = thread.spawn(move || worker::run(self));
         drop(signals);
@@ -242,7 +243,7 @@ impl Context {
     /// The descriptor that keeps a file open while requests on it are in flight.
     ///
     /// # Errors
-    /// EAGAIN: the program has no descriptor left.
+    /// EAGAIN if the program has no descriptor left.
     pub(super) fn pinned(&self, open: &Open) -> Result<Arc<Pin>, Errno> {
         lock(&self.pins).of_file(open)
     }
@@ -251,10 +252,10 @@ impl Context {
         self.open.load(SeqCst)
     }
 
-    /// Waits for requests in flight. Events that were not taken are discarded.
+    /// Destroys the context. Waits for requests in flight, and discards events that were not taken.
     ///
     /// # Errors
-    /// EINVAL if another thread destroys it at the same time.
+    /// EINVAL if another thread destroys the context at the same time.
     pub(super) fn close(&'static self) -> Result<(), Errno> {
         if !self.open.swap(false, SeqCst) {
             return Err(libc::EINVAL);
@@ -272,7 +273,7 @@ impl Context {
         let _ = raw::aio::destroy(self.kernel.load(Relaxed)); // waits for the kernel's requests
         let _ = thread.join();
         self.wake_waiters();
-        // A request that was submitted at the moment of the end must not go to the next context.
+        // A request that another thread submitted during the end must not reach the next context.
         lock(&self.inbox).clear();
         lock(&self.at_kernel).clear();
         lock(&self.posix).clear();
@@ -280,7 +281,7 @@ impl Context {
         self.release();
     }
 
-    /// Releases everything, so that the context can be reused.
+    /// Releases all resources of the context, so that it can be reused.
     fn release(&self) {
         for place in [&self.wake, &self.poll_wake, &self.passed_on] {
             close_internal(place);
@@ -291,10 +292,10 @@ impl Context {
         self.process.store(0, SeqCst);
     }
 
-    /// Reserves places for requests.
+    /// Reserves places for requests and their events.
     ///
     /// # Errors
-    /// EAGAIN.
+    /// EAGAIN if there are not enough free places.
     pub(super) fn reserve(&self, count: usize) -> Result<(), Errno> {
         let capacity = self.capacity.load(Relaxed);
         let more = |taken| (taken + count <= capacity).then_some(taken + count);
@@ -305,7 +306,7 @@ impl Context {
         })
     }
 
-    /// Frees the places of taken events.
+    /// Frees the places of events that were taken.
     fn count_taken(&self, events: &mut Ring) {
         self.give_back(events.taken());
     }
@@ -315,7 +316,7 @@ impl Context {
         self.taken.fetch_sub(count, SeqCst);
     }
 
-    /// Passes requests to the thread. A request that is done already becomes an event at once.
+    /// Passes requests to the thread. A request that is already done becomes an event at once.
     pub(super) fn submit(&self, requests: Vec<Submitted>) {
         let (later, now): (Vec<_>, Vec<_>) = requests.into_iter().partition(|request| request.work.is_some());
         self.in_flight.fetch_add(later.len() + now.len(), SeqCst);
@@ -333,10 +334,10 @@ impl Context {
     /// Passes a request to the kernel.
     ///
     /// # Errors
-    /// As io_submit(2).
+    /// Those of io_submit(2).
     ///
     /// # Safety
-    /// Its buffers stay valid until its event came.
+    /// The buffers of the request stay valid until its event is taken.
     pub(super) unsafe fn pass_on(&self, iocb: Iocb, answer: Submitted) -> Result<(), Errno> {
         self.reserve(1)?;
         let mut at_kernel = lock(&self.at_kernel);
@@ -346,8 +347,8 @@ impl Context {
         }
         at_kernel[free] = Some(answer);
         let iocb = iocb.with_eventfd(free as u64, self.passed_on.load(Relaxed));
-        drop(at_kernel); // the call may wait, and the thread take events meanwhile
-        // SAFETY: the caller's promise.
+        drop(at_kernel); // the call may wait; the thread may take events meanwhile
+        // SAFETY: the buffers stay valid until the event is taken, by the caller's promise.
         unsafe { raw::aio::submit(self.kernel.load(Relaxed), &iocb) }.inspect_err(|_| {
             lock(&self.at_kernel)[free] = None;
             self.give_back(1);
@@ -399,7 +400,7 @@ impl Context {
         }
     }
 
-    /// Accepts a request of POSIX aio on a descriptor.
+    /// Accepts a request of POSIX AIO on a descriptor.
     pub(crate) fn take_posix(&self, request: usize, fd: c_int, submitted: Submitted) {
         let _held = raw::SignalsHeld::new(); // a handler may call aio_suspend
         self.taken.fetch_add(1, SeqCst);
@@ -407,7 +408,7 @@ impl Context {
         self.submit(vec![submitted]);
     }
 
-    /// Whether a request of POSIX aio for which `is_it` returns true is in flight: by its address and descriptor.
+    /// Whether a request of POSIX AIO in flight satisfies `is_it`, which gets its address and its descriptor.
     pub(crate) fn has_posix(&self, mut is_it: impl FnMut(usize, c_int) -> bool) -> bool {
         let _held = raw::SignalsHeld::new();
         lock(&self.posix).iter().any(|(request, fd)| is_it(*request, *fd))
@@ -423,7 +424,7 @@ impl Context {
         }
     }
 
-    /// Returns up to `most` events, and how many.
+    /// Passes up to `most` events to `give`. Returns their number.
     pub(super) fn take_events(&self, most: usize, give: &mut dyn FnMut(Event)) -> usize {
         let mut events = lock(&self.events);
         let count = events.take(most, give);
@@ -434,7 +435,7 @@ impl Context {
     /// Waits until there are more completions than `seen`.
     ///
     /// # Errors
-    /// EINTR, ETIMEDOUT.
+    /// EINTR after a signal handler ran; ETIMEDOUT after `end_ns`.
     pub(crate) fn wait(&self, seen: u32, end_ns: Option<u64>) -> Result<(), Errno> {
         self.waiters.fetch_add(1, SeqCst);
         let waited = raw::futex_wait_until(&self.completions, seen, end_ns);
@@ -442,10 +443,11 @@ impl Context {
         waited
     }
 
-    /// As [`Self::wait`], with exactly this set of signals blocked: setting the mask and waiting are one step.
+    /// As [`Self::wait`], with exactly this set of signals blocked. Setting the mask and waiting
+    /// are one step.
     ///
     /// # Errors
-    /// EINTR, ETIMEDOUT.
+    /// EINTR after a signal handler ran; ETIMEDOUT after `end_ns`.
     pub(super) fn wait_with_signals(&self, seen: u32, end_ns: Option<u64>, signals: u64) -> Result<(), Errno> {
         self.pollers.fetch_add(1, SeqCst);
         let poll_wake = self.poll_wake.load(Relaxed);
@@ -488,12 +490,12 @@ impl Context {
         self.closing.load(SeqCst)
     }
 
-    /// Descriptors for which the thread waits: its wake-up, and events of the kernel.
+    /// Descriptors for which the thread waits: its own wake-up, and the kernel's completions.
     pub(super) fn descriptors(&self) -> [c_int; 2] {
         [self.wake.load(Relaxed), self.passed_on.load(Relaxed)]
     }
 
-    /// Remembers the sockets, for a child.
+    /// Stores the sockets' numbers, so that a child can close them.
     pub(super) fn note_sockets(&self, sockets: impl Iterator<Item = c_int>) {
         for (place, socket) in self.sockets.iter().zip(sockets.chain(std::iter::repeat(-1))) {
             place.store(socket, Relaxed);
@@ -505,7 +507,8 @@ impl Context {
     }
 }
 
-/// Waits until no request on a file of a mount is in flight: before the process ends or becomes another program.
+/// Waits until no request on a file of a mount is in flight. Called before the process ends or
+/// executes another program.
 pub(crate) extern "C" fn drain() {
     for at in CONTEXTS.iter().map(|place| place.load(Acquire)).take_while(|at| !at.is_null()) {
         // SAFETY: contexts are never freed.
@@ -520,14 +523,14 @@ pub(crate) extern "C" fn drain() {
     }
 }
 
-/// In the child of a fork: contexts are the parent's, and so are their threads.
+/// Called in the child of a fork. The contexts and their threads are the parent's.
 pub(crate) fn after_fork_child() {
     for place in &CONTEXTS {
         let at = place.swap(std::ptr::null_mut(), SeqCst);
         if at.is_null() {
             break;
         }
-        // SAFETY: contexts are never freed; this copy of it is no longer anybody's.
+        // SAFETY: contexts are never freed; only this thread has the child's copy of this one.
         let context = unsafe { &*at };
         let own = [&context.wake, &context.poll_wake, &context.passed_on];
         own.into_iter().chain(&context.sockets).for_each(close_internal);

@@ -14,8 +14,9 @@ pub(crate) struct Pin {
     file: Option<(c_int, &'static Mount, FileRef)>,
 }
 
-/// The descriptors of the files with requests of one context in flight. All requests of a description share one, because a
-/// program may have hundreds in flight, and with the kernel's AIO it needs no further descriptors.
+/// The descriptors of the files with requests of one context in flight. All requests of a
+/// description share one descriptor, because a program may have hundreds in flight, for which the
+/// kernel's AIO needs no descriptors.
 #[derive(Default)]
 pub(super) struct Pins(Vec<(Key, Weak<Pin>)>);
 
@@ -33,7 +34,7 @@ impl Pins {
     /// The descriptor for a file of a mount. Creates it if necessary.
     ///
     /// # Errors
-    /// EAGAIN: the program has no descriptor left.
+    /// EAGAIN if the program has no descriptor left.
     pub(super) fn of_file(&mut self, open: &Open) -> Result<Arc<Pin>, Errno> {
         let status = raw::status_flags(open.fd)?;
         let key = Key { fd: open.fd, mount: std::ptr::from_ref(open.mount).addr(), file: open.file, flags: open.flags, status };
@@ -49,18 +50,18 @@ impl Pins {
 }
 
 impl Pin {
-    /// A descriptor for a file of a mount.
+    /// Makes a second descriptor for a file of a mount.
     fn of_file(open: &Open) -> Result<Self, Errno> {
         let mut pin = Self::of(open.fd)?;
         pin.file = Some((open.fd, open.mount, open.file));
         Ok(pin)
     }
 
-    /// A second descriptor for any descriptor.
+    /// Makes a second descriptor for any descriptor.
     pub(super) fn of(fd: c_int) -> Result<Self, Errno> {
         let high = raw::duplicate_from(fd, dnfs::lowest_internal_fd());
         let fd = match high.or_else(|_| raw::duplicate_from(fd, 3)) {
-            Err(libc::EMFILE | libc::EINVAL) => return Err(libc::EAGAIN), // the error of io_submit(2) when it accepts no more
+            Err(libc::EMFILE | libc::EINVAL) => return Err(libc::EAGAIN), // the error of io_submit(2) if it accepts no more
             other => other?,
         };
         dnfs::set_internal_fd(fd, true);

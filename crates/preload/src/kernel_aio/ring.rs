@@ -6,7 +6,7 @@ use crate::outcome::Errno;
 use crate::raw;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Programs recognise the ring by this number.
+/// The number by which programs recognise the ring.
 const MAGIC: u32 = 0xa10a_10a1;
 /// The version of the layout.
 const COMPATIBLE: u32 = 1;
@@ -15,11 +15,11 @@ const COMPATIBLE: u32 = 1;
 #[repr(C)]
 struct Head {
     id: u32,
-    /// Places for events.
+    /// Number of places for events.
     count: u32,
-    /// The next event to be taken, by this library or by the program.
+    /// The place of the next event to take. This library and the program advance it.
     head: AtomicU32,
-    /// Where the next event goes.
+    /// The place for the next event.
     tail: AtomicU32,
     magic: u32,
     compatible: u32,
@@ -28,7 +28,7 @@ struct Head {
 }
 const _: () = assert!(size_of::<Head>() == 32);
 
-/// The ring of one context. There is none for POSIX aio, whose requests have no events.
+/// The ring of one context. The context for POSIX AIO has no ring, because its requests have no events.
 #[derive(Default)]
 pub(super) struct Ring(Option<Memory>);
 
@@ -39,31 +39,32 @@ struct Memory {
     counted: u32,
 }
 
-// SAFETY: the memory is the ring's own, and what the program changes in it is an atomic.
+// SAFETY: only this ring uses the memory, apart from the program, which changes only an atomic in it.
 unsafe impl Send for Memory {}
 
 impl Ring {
-    /// A ring for this number of events.
+    /// Makes a ring for this number of events.
     ///
     /// # Errors
     /// ENOMEM.
     pub(super) fn new(events: usize) -> Result<Self, Errno> {
-        let count = u32::try_from(events + 1).map_err(|_| libc::EINVAL)?; // a full ring keeps one free place, which distinguishes it from an empty one
+        let count = u32::try_from(events + 1).map_err(|_| libc::EINVAL)?; // a full ring keeps one place free
         let at = raw::map(bytes(count)).ok_or(libc::ENOMEM)?.cast::<Head>();
         let (head, tail) = (AtomicU32::new(0), AtomicU32::new(0));
         let header_bytes = size_of::<Head>() as u32;
         let fresh = Head { id: 0, count, head, tail, magic: MAGIC, compatible: COMPATIBLE, incompatible: 0, header_bytes };
-        // SAFETY: fresh memory, of pages, with room for it.
+        // SAFETY: freshly mapped pages, with room for the head.
         unsafe { at.write(fresh) };
         Ok(Self(Some(Memory { at, count, counted: 0 })))
     }
 
-    /// Its address, which is the number of its context.
+    /// The ring's address, which is the number of its context.
     pub(super) fn address(&self) -> Option<usize> {
         self.0.as_ref().map(|memory| memory.at as usize)
     }
 
-    /// Adds an event. There is a place for it, since the number of requests is limited to the number of places.
+    /// Adds an event. There is a place for it, because the number of requests is limited to the
+    /// number of places.
     pub(super) fn push(&mut self, event: Event) {
         let Some(memory) = &self.0 else { return };
         let tail = memory.head().tail.load(Ordering::Relaxed) % memory.count;
@@ -79,14 +80,15 @@ impl Ring {
             (memory.head().head.load(Ordering::Acquire) % memory.count, memory.head().tail.load(Ordering::Acquire));
         let count = memory.between(head, tail).min(most);
         for nth in 0..count as u32 {
-            // SAFETY: a place below the number of places, written before `tail` was moved beyond it.
+            // SAFETY: the place is below the number of places, and its event was written before
+            // `tail` passed it.
             give(unsafe { memory.place((head + nth) % memory.count).read() });
         }
         memory.head().head.store((head + count as u32) % memory.count, Ordering::Release);
         count
     }
 
-    /// How many events were taken since the last call, also by the program.
+    /// Number of events taken since the last call, by this library or by the program.
     pub(super) fn taken(&mut self) -> usize {
         let Some(memory) = &mut self.0 else { return 0 };
         let head = memory.head().head.load(Ordering::Acquire) % memory.count;
@@ -98,7 +100,7 @@ impl Ring {
 
 impl Memory {
     fn head(&self) -> &Head {
-        // SAFETY: the ring's own memory, whose head was written when it was made; what changes is an atomic.
+        // SAFETY: `new` wrote the head, and the memory is mapped while this exists; only atomics change.
         unsafe { &*self.at }
     }
 
@@ -106,7 +108,7 @@ impl Memory {
         self.at.wrapping_add(1).cast::<Event>().wrapping_add(number as usize)
     }
 
-    /// Places from one to another, around the end of the ring.
+    /// Number of places from one to another, around the end of the ring.
     fn between(&self, from: u32, to: u32) -> usize {
         ((to % self.count + self.count - from) % self.count) as usize
     }
@@ -118,7 +120,8 @@ fn bytes(count: u32) -> usize {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: exactly what was mapped. A program that goes on using it after io_destroy loses the kernel's ring in the same way.
+        // SAFETY: exactly one mapping. A program that uses the ring after io_destroy would lose the
+        // kernel's in the same way.
         unsafe { raw::unmap(self.at.cast(), bytes(self.count)) };
     }
 }
@@ -155,7 +158,8 @@ mod tests {
         let mut ring = Ring::new(4).unwrap();
         (0..4).for_each(|nth| ring.push(event(nth)));
         let words = ring.address().unwrap() as *const AtomicU32;
-        // SAFETY: the ring's head, as a program finds it: id, count, head, tail, magic.
+        // SAFETY: words of the ring's head, which the test treats as a program does: id, count,
+        // head, tail, magic.
         let word = |nth: usize| unsafe { &*words.wrapping_add(nth) };
         assert_eq!([1, 2, 3, 4].map(|nth| word(nth).load(Ordering::Relaxed)), [5, 0, 4, MAGIC]);
         word(2).store(3, Ordering::Relaxed);

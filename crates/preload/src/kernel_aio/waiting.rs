@@ -1,4 +1,4 @@
-//! Waiting for events.
+//! The wait for events.
 
 use super::context::Context;
 use super::request::Event;
@@ -6,10 +6,11 @@ use crate::outcome::Errno;
 use crate::raw;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Gives between `least` and `most` events; fewer than `least` only when the time is over.
+/// Passes between `least` and `most` events to `give`; fewer than `least` only if the time is over.
 ///
 /// # Errors
-/// EINTR when a signal handler ran before there was an event; EINVAL when the context is destroyed meanwhile.
+/// EINTR if a signal handler ran before there was an event; EINVAL if the context is destroyed
+/// during the wait.
 pub(super) fn take(
     context: &Context,
     least: usize,

@@ -1,4 +1,4 @@
-//! The thread of a context. It keeps requests in flight and creates events from replies.
+//! The thread of a context. It keeps requests in flight, and creates events from replies.
 
 use super::context::{Context, Submitted};
 use super::pin::Pin;
@@ -13,10 +13,10 @@ use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-/// Silence of a server, in milliseconds, after which the thread checks it.
+/// Milliseconds without a reply after which the thread checks a server.
 const SILENCE_MS: u64 = 1000;
 
-/// A request in flight, without its buffers.
+/// A request in flight. Its buffers are in `AsyncIo`.
 struct Flying {
     answer: Submitted,
     open: Open,
@@ -25,18 +25,18 @@ struct Flying {
 
 struct Worker {
     context: &'static Context,
-    /// One for each mount and credentials that were used.
+    /// One for each mount and credentials in use.
     mounts: Vec<AsyncIo<'static>>,
-    /// Not begun.
+    /// Requests that are not begun.
     waiting: VecDeque<Submitted>,
-    /// Requests for the blocking calls, while nothing is in flight.
+    /// Requests for the blocking calls, which run while nothing is in flight.
     alone: VecDeque<Submitted>,
     flying: Vec<Option<Flying>>,
     free: Vec<usize>,
     finished: Vec<Finished<'static>>,
 }
 
-/// Serves a context until it is closed and everything is done.
+/// Serves a context until it is closed and all requests are done.
 pub(super) fn run(context: &'static Context) {
     let mut worker = Worker {
         context,
@@ -52,7 +52,7 @@ pub(super) fn run(context: &'static Context) {
 }
 
 impl Worker {
-    /// One turn: begin, send, wait, receive. False at the end.
+    /// One turn: begins, sends, waits and receives. Returns false at the end.
     fn turn(&mut self) -> bool {
         self.context.take_inbox(&mut self.waiting);
         self.begin();
@@ -79,7 +79,8 @@ impl Worker {
         true
     }
 
-    /// Begins requests. A request for the blocking calls waits until nothing is in flight, and later ones wait with it.
+    /// Begins requests. A request for the blocking calls waits until nothing is in flight, and so
+    /// do all later ones.
     fn begin(&mut self) {
         while self.alone.is_empty()
             && let Some(mut one) = self.waiting.pop_front()
@@ -124,7 +125,7 @@ impl Worker {
         &mut self.mounts[at]
     }
 
-    /// A request that came back with its buffers.
+    /// Removes from those in flight a request that came back with its buffers.
     fn landed(&mut self, request: IoRequest<'static>) -> Option<Submitted> {
         let token = request.token as usize;
         let Flying { mut answer, open, pin } = self.flying.get_mut(token)?.take()?;
@@ -173,7 +174,7 @@ impl Worker {
         polled.extend(self.mounts.iter().flat_map(socket));
         self.context.note_sockets(polled[own..].iter().map(|polled| polled.fd));
         if !self.context.falls_asleep() {
-            return; // requests came meanwhile
+            return; // new requests have come
         }
         let ready = raw::poll::poll(&mut polled, flying.then_some(SILENCE_MS), None);
         self.context.woke_up();

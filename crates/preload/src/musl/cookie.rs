@@ -1,9 +1,11 @@
-//! C streams on files of a mount, in programs of musl. A `FILE` of musl contains the functions with which it reads and writes,
-//! so a stream of any origin is redirected to this library's read and write in place, and no stream is replaced.
+//! C streams on files of a mount, in programs of musl. A `FILE` of musl contains the functions with
+//! which it reads and writes, so this library redirects any stream to its own functions in place,
+//! and replaces no stream.
 //!
-//! Layout: `struct _IO_FILE` of musl's src/internal/stdio_impl.h, which is the same from 1.1.0 to 1.2.5. The four functions do
-//! what musl's `__stdio_read`, `__stdio_write`, `__stdio_seek` and `__stdio_close` do, by this library's hooks; those call libc
-//! for a descriptor that is not on a mount.
+//! Layout: `struct _IO_FILE` of musl's src/internal/stdio_impl.h, which is the same from 1.1.0 to
+//! 1.2.5. The four functions do the work of musl's `__stdio_read`, `__stdio_write`, `__stdio_seek`
+//! and `__stdio_close` through this library's hooks, which call libc for a descriptor that is not
+//! on a mount.
 
 use crate::outcome::Out;
 use libc::{FILE, c_char, c_int, c_void, iovec, off_t, size_t};
@@ -40,12 +42,13 @@ const NO_WRITES: u32 = 8;
 const END_SEEN: u32 = 16;
 const ERROR_SEEN: u32 = 32;
 const APPENDING: u32 = 128;
-/// In `flushed_by`: no character flushes the buffer, as on a file.
+/// In `flushed_by`: no character flushes the buffer, as for a file.
 const NO_CHARACTER: c_int = -1;
-/// The number of a stream that has no descriptor.
+/// The number of a stream without a descriptor.
 const NO_DESCRIPTOR: c_int = -1;
 
-/// fopencookie's functions. They are never called, since the stream is redirected before the program gets it.
+/// fopencookie's functions. They are never called, because the stream is redirected before the
+/// program gets it.
 #[repr(C)]
 struct Functions([usize; 4]);
 
@@ -54,22 +57,22 @@ unsafe extern "C" {
 }
 
 /// # Safety
-/// An open stream of musl that no other thread uses.
+/// `stream` is an open stream of musl that no other thread uses.
 unsafe fn layout<'a>(stream: *mut FILE) -> &'a mut Layout {
     // SAFETY: an open stream of musl by the caller's promise, laid out as asserted above.
     unsafe { &mut *stream.cast() }
 }
 
 /// # Safety
-/// Called by libc with its stream and buffer.
+/// Called by libc with its stream and a buffer of `count` bytes.
 unsafe extern "C" fn read(stream: *mut FILE, into: *mut u8, count: size_t) -> size_t {
-    // SAFETY: libc's stream.
+    // SAFETY: libc passes an open stream that it has locked.
     let file = unsafe { layout(stream) };
-    // The last byte comes out of the buffer, so that there is one to push back.
+    // The last byte is taken from the buffer, so that the program can push it back.
     let direct = count - usize::from(file.buffer_bytes != 0 && count != 0);
     let parts =
         [iovec { iov_base: into.cast(), iov_len: direct }, iovec { iov_base: file.buffer.cast(), iov_len: file.buffer_bytes }];
-    // SAFETY: libc's memory, of these lengths.
+    // SAFETY: the rest of the caller's buffer and the stream's own buffer, with their lengths.
     let got = unsafe { crate::data::readv::hook(file.number, parts.as_ptr(), 2) };
     let Some(got) = usize::try_from(got).ok().filter(|got| *got > 0) else {
         file.flags |= if got == 0 { END_SEEN } else { ERROR_SEEN };
@@ -89,9 +92,9 @@ unsafe extern "C" fn read(stream: *mut FILE, into: *mut u8, count: size_t) -> si
 }
 
 /// # Safety
-/// Called by libc with its stream and buffer.
+/// Called by libc with its stream and a buffer of `count` bytes.
 unsafe extern "C" fn write(stream: *mut FILE, from: *const u8, count: size_t) -> size_t {
-    // SAFETY: libc's stream.
+    // SAFETY: libc passes an open stream that it has locked.
     let file = unsafe { layout(stream) };
     let pending = (file.write_next as usize).saturating_sub(file.write_base as usize);
     let mut parts = [
@@ -99,7 +102,7 @@ unsafe extern "C" fn write(stream: *mut FILE, from: *const u8, count: size_t) ->
         iovec { iov_base: from.cast_mut().cast(), iov_len: count },
     ];
     while parts[0].iov_len + parts[1].iov_len > 0 {
-        // SAFETY: what waits in the stream's buffer, and the caller's bytes.
+        // SAFETY: the unwritten bytes in the stream's buffer, and the caller's bytes.
         let done = unsafe { crate::data::writev::hook(file.number, parts.as_ptr(), 2) };
         let Some(mut done) = usize::try_from(done).ok().filter(|done| *done > 0) else {
             (file.write_base, file.write_next, file.write_end) =
@@ -122,14 +125,14 @@ unsafe extern "C" fn write(stream: *mut FILE, from: *const u8, count: size_t) ->
 /// # Safety
 /// Called by libc with its stream.
 unsafe extern "C" fn seek(stream: *mut FILE, offset: off_t, whence: c_int) -> off_t {
-    // SAFETY: libc's stream; no pointers go further.
+    // SAFETY: libc passes an open stream that it has locked; lseek gets no pointers.
     unsafe { crate::data::lseek::hook(layout(stream).number, offset, whence) }
 }
 
 /// # Safety
 /// Called by libc with its stream.
 unsafe extern "C" fn close(stream: *mut FILE) -> c_int {
-    // SAFETY: libc's stream; its user gives the descriptor up.
+    // SAFETY: libc passes an open stream; the program that closes it gives up the descriptor.
     unsafe {
         match layout(stream).number {
             NO_DESCRIPTOR => 0,
@@ -147,14 +150,14 @@ fn mode_of(flags: c_int) -> &'static std::ffi::CStr {
     }
 }
 
-/// A stream on a descriptor.
+/// Makes a stream on a descriptor.
 pub(crate) fn stream_on(fd: c_int, flags: c_int, _before_close: Option<fn(c_int)>) -> Result<*mut FILE, Out> {
-    // SAFETY: a mode, and functions that are replaced before the stream is used.
+    // SAFETY: the mode ends with a NUL, and the functions are replaced before the stream is used.
     let stream = unsafe { fopencookie(std::ptr::null_mut(), mode_of(flags).as_ptr(), Functions([0; 4])) };
     if stream.is_null() {
         return Err(Out::Errno(libc::ENOMEM));
     }
-    // SAFETY: a stream that was just made.
+    // SAFETY: fopencookie just made the stream, so no other thread uses it.
     unsafe {
         lead_to_us(stream);
         reset(stream, fd, flags);
@@ -165,9 +168,9 @@ pub(crate) fn stream_on(fd: c_int, flags: c_int, _before_close: Option<fn(c_int)
 /// Redirects a stream to this library's functions.
 ///
 /// # Safety
-/// An open stream of musl that no other thread uses.
+/// `stream` is an open stream of musl that no other thread uses.
 pub(crate) unsafe fn lead_to_us(stream: *mut FILE) {
-    // SAFETY: the caller's promise.
+    // SAFETY: an open stream of musl that only this thread uses, by the caller's promise.
     let file = unsafe { layout(stream) };
     (file.read, file.write, file.seek, file.close) = (read, write, seek, close);
     file.flushed_by = NO_CHARACTER;
@@ -176,18 +179,18 @@ pub(crate) unsafe fn lead_to_us(stream: *mut FILE) {
 /// Whether a stream uses this library's functions.
 ///
 /// # Safety
-/// An open stream of musl.
+/// `stream` is an open stream of musl that no other thread uses.
 pub(crate) unsafe fn is_ours(stream: *mut FILE) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: an open stream of musl that only this thread uses, by the caller's promise.
     unsafe { layout(stream).write as usize == write as *const () as usize }
 }
 
 /// Converts a stream of libc's fopen, fdopen or popen in place.
 ///
 /// # Safety
-/// An open stream of musl that no other thread uses, without unwritten bytes.
+/// `stream` is an open stream of musl that no other thread uses, without unwritten bytes.
 pub(crate) unsafe fn convert(stream: *mut FILE, fd: c_int, flags: c_int) -> Result<bool, Out> {
-    // SAFETY: the caller's promise.
+    // SAFETY: an open stream of musl that only this thread uses, by the caller's promise.
     unsafe {
         lead_to_us(stream);
         reset(stream, fd, flags);
@@ -198,9 +201,9 @@ pub(crate) unsafe fn convert(stream: *mut FILE, fd: c_int, flags: c_int) -> Resu
 /// Resets a stream to `fd`, as freopen requires: no buffered data, no end of file, no error.
 ///
 /// # Safety
-/// An open stream of musl that no other thread uses.
+/// `stream` is an open stream of musl that no other thread uses.
 pub(crate) unsafe fn reset(stream: *mut FILE, fd: c_int, flags: c_int) {
-    // SAFETY: the caller's promise.
+    // SAFETY: an open stream of musl that only this thread uses, by the caller's promise.
     let file = unsafe { layout(stream) };
     (file.read_next, file.read_end) = (std::ptr::null_mut(), std::ptr::null_mut());
     (file.write_base, file.write_next, file.write_end) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
@@ -214,12 +217,12 @@ pub(crate) unsafe fn reset(stream: *mut FILE, fd: c_int, flags: c_int) {
     file.number = fd;
 }
 
-/// Leaves a stream without a descriptor that can only be closed, as freopen does when it fails.
+/// Leaves a stream without a descriptor. It can then only be closed, as after a failed freopen.
 ///
 /// # Safety
-/// An open stream of musl that no other thread uses.
+/// `stream` is an open stream of musl that no other thread uses.
 pub(crate) unsafe fn shut(stream: *mut FILE) {
-    // SAFETY: the caller's promise.
+    // SAFETY: an open stream of musl that only this thread uses, by the caller's promise.
     unsafe {
         lead_to_us(stream);
         reset(stream, NO_DESCRIPTOR, libc::O_RDONLY);
@@ -230,8 +233,8 @@ pub(crate) unsafe fn shut(stream: *mut FILE) {
 /// The descriptor inside a stream; negative if it has no descriptor.
 ///
 /// # Safety
-/// An open stream of musl.
+/// `stream` is an open stream of musl that no other thread uses.
 pub(crate) unsafe fn number(stream: *mut FILE) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: an open stream of musl that only this thread uses, by the caller's promise.
     unsafe { layout(stream) }.number
 }

@@ -9,7 +9,8 @@ use libc::{c_int, iovec, off_t};
 pub(crate) fn read_cached(fd: c_int, at: off_t, buffer: &mut [u8]) -> Result<usize, Errno> {
     let vector = iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let (list, flags) = (std::ptr::from_ref(&vector) as usize, libc::RWF_NOWAIT as usize);
-    // SAFETY: the one buffer of the list is ours to be written. Of the offset's two halves the second is not looked at by 64 bits.
+    // SAFETY: the kernel writes to `buffer`, within its length. 64-bit kernels ignore the second
+    // half of the offset, the fifth argument.
     checked(unsafe { call(libc::SYS_preadv2, fd as usize, list, 1, at as usize, 0, flags) })
 }
 

@@ -15,11 +15,11 @@ impl SignalsHeld {
         Self { before: set_signal_mask(u64::MAX) }
     }
 
-    /// Lets pending signals run, as a waiting system call does. Returns whether one of them ends such a call (EINTR), because
-    /// its handler was installed without SA_RESTART.
+    /// Lets pending signals run, as a waiting system call does. Returns whether one of them ends
+    /// such a call with EINTR, because its handler was installed without SA_RESTART.
     pub(crate) fn let_in(&mut self) -> bool {
         let mut pending = 0u64;
-        // SAFETY: a signal set of the kernel's eight bytes, ours to be written.
+        // SAFETY: the kernel writes a signal set of eight bytes to `pending`, which lives in this frame.
         let _ = unsafe { call4(libc::SYS_rt_sigpending, std::ptr::from_mut(&mut pending) as usize, size_of::<u64>(), 0, 0) };
         pending &= !self.before;
         if pending == 0 {
@@ -41,7 +41,7 @@ impl Drop for SignalsHeld {
 fn set_signal_mask(mask: u64) -> u64 {
     let (mut before, how) = (0u64, libc::SIG_SETMASK as usize);
     let (mask, old) = (std::ptr::from_ref(&mask) as usize, std::ptr::from_mut(&mut before) as usize);
-    // SAFETY: two signal sets of the kernel's eight bytes, which outlive the call.
+    // SAFETY: both signal sets have the kernel's eight bytes and outlive the call.
     let _ = unsafe { call4(libc::SYS_rt_sigprocmask, how, mask, old, size_of::<u64>()) };
     before
 }
@@ -49,21 +49,22 @@ fn set_signal_mask(mask: u64) -> u64 {
 /// Whether a signal has a handler after which a waiting call is not restarted.
 fn ends_calls(signal: usize) -> bool {
     let mut action = [0usize; 4]; // the kernel's: handler, flags, restorer, mask
-    // SAFETY: room for the kernel's action; no new one is given.
+    // SAFETY: `action` has room for the kernel's action; no new one is given.
     let known = unsafe { call4(libc::SYS_rt_sigaction, signal, 0, action.as_mut_ptr() as usize, size_of::<u64>()) }.is_ok();
     let [handler, flags, ..] = action;
     known && handler != libc::SIG_DFL && handler != libc::SIG_IGN && flags & libc::SA_RESTART as usize == 0
 }
 
-/// Sends this thread a signal.
+/// Sends a signal to this thread.
 pub(crate) fn signal_this_thread(signal: c_int) {
     let (process, thread) = (process_id() as usize, thread_id() as usize);
     let _ = call_with_numbers(libc::SYS_tgkill, process, thread, signal as usize);
 }
 
-/// Sends a signal to this process for finished asynchronous I/O, with its value.
+/// Sends a signal with its value to this process, for finished asynchronous I/O.
 pub(crate) fn queue_signal(signal: c_int, value: libc::sigval) -> Result<(), Errno> {
-    /// `siginfo_t` as the kernel takes it from a sender: number, error, code, process, user, value.
+    /// `siginfo_t` in the form in which the kernel takes it from a sender: number, error, code,
+    /// process, user, value.
     #[repr(C)]
     struct Information {
         signal: c_int,

@@ -1,4 +1,4 @@
-//! The file of a program: whether the loader will load this library into it.
+//! The file of a program, and whether the loader will load this library into it.
 
 use crate::raw;
 use crate::raw::programs::{has_attribute, has_no_new_privileges, is_on_nosuid, read_at};
@@ -7,18 +7,18 @@ use std::ffi::CStr;
 use std::fmt::{Display, Formatter};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes of a file that are read at once: the headers of most programs, the path of their loader and the first line of a
-/// script.
+/// Bytes of a file that are read at once: the headers of most programs, the path of their loader,
+/// or the first line of a script.
 const BEGINNING_BYTES: usize = 1024;
-/// Bytes of a script's first line that the kernel reads (BINPRM_BUF_SIZE).
+/// Bytes of a script's beginning that the kernel reads (BINPRM_BUF_SIZE).
 const LINE_BYTES_MAX: usize = 256;
-/// Maximum depth of scripts as interpreters of scripts, as in the kernel.
+/// Maximum depth of scripts that are interpreters of scripts, as in the kernel.
 const SCRIPTS_MAX: usize = 5;
-/// Maximum number of program headers examined; a program has a dozen.
+/// Maximum number of program headers examined. A program has about a dozen.
 const HEADERS_MAX: usize = 64;
 /// Size of a program header of a 64-bit file.
 const HEADER_BYTES: usize = 56;
-/// Longest path of a loader that is examined.
+/// Bytes of the path of a loader that are examined.
 const LOADER_BYTES_MAX: usize = 256;
 const SHELL: &[u8] = b"/bin/sh";
 const PT_INTERP: [u8; 4] = 3u32.to_ne_bytes();
@@ -56,7 +56,7 @@ impl Display for Cause {
 
 /// A program that was examined.
 pub(super) struct Found {
-    /// Why the library cannot be loaded into it, according to its file.
+    /// Why the library cannot be loaded into the program, according to its file.
     pub(super) cause: Option<Cause>,
     pub(super) device: u64,
     pub(super) inode: u64,
@@ -64,12 +64,12 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// The interpreter, if it is a script.
+    /// The interpreter. Empty if the program is not a script.
     pub(super) fn interpreter(&self) -> &[u8] {
         CStr::from_bytes_until_nul(&self.interpreter).map_or(&[], CStr::to_bytes)
     }
 
-    /// Whether it is `millrace` itself, which needs no library.
+    /// Whether the program is `millrace` itself, which needs no library.
     pub(super) fn is_ours(&self) -> bool {
         let (device, inode) = (OUR_DEVICE.load(Ordering::Relaxed), OUR_INODE.load(Ordering::Relaxed));
         inode != 0 && (self.device, self.inode) == (device, inode)
@@ -79,7 +79,7 @@ impl Found {
 static OUR_DEVICE: AtomicU64 = AtomicU64::new(0);
 static OUR_INODE: AtomicU64 = AtomicU64::new(0);
 
-/// Stores the path of `millrace`.
+/// Stores the identity of `millrace`, by its path.
 pub(super) fn learn(millrace: Option<&[u8]>) {
     let Some(path) = millrace.and_then(|path| std::ffi::CString::new(path).ok()) else { return };
     if let Ok(file) = raw::stat(&path, true) {
@@ -97,26 +97,26 @@ impl Drop for File {
     }
 }
 
-/// What a file begins with.
+/// The kind of a file, according to its first bytes.
 enum Kind {
-    /// A program, with the reason if it is not reached.
+    /// A program, with the cause if it does not get the library.
     Program(Option<Cause>),
-    /// A script; its interpreter was stored.
+    /// A script, whose interpreter was stored.
     Script,
     Unknown,
 }
 
-/// Examines a program, or the interpreter of a script. `None` for a file that cannot be executed and, unless `by_shell`, for
-/// one that is neither a program nor a script.
+/// Examines a program, or the interpreter of a script. `None` for a file that cannot be executed.
+/// Without `by_shell`, also `None` for a file that is neither a program nor a script.
 pub(super) fn look(directory: c_int, path: &CStr, by_shell: bool) -> Option<Found> {
     let mut interpreter = [0; LINE_BYTES_MAX];
     let mut directory = directory;
     for round in 0..=SCRIPTS_MAX {
         let name = if round == 0 { path } else { CStr::from_bytes_until_nul(&interpreter).ok()? };
         let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
-        // SAFETY: a NUL-terminated path.
+        // SAFETY: the path ends with a NUL.
         let opened = unsafe { raw::open_from(directory, name.as_ptr(), flags) };
-        // It may be executed but not read, as `sudo` on some hosts: its mode is all that is known.
+        // A file that may be executed but not read, like `sudo` on some hosts: only its attributes are known.
         let (file, stat) = match opened {
             Ok(fd) => (Some(File(fd)), raw::fstat(fd).ok()?),
             Err(libc::EACCES) if directory == libc::AT_FDCWD => (None, raw::stat(name, true).ok()?),
@@ -132,7 +132,7 @@ pub(super) fn look(directory: c_int, path: &CStr, by_shell: bool) -> Option<Foun
                 return Some(Found { cause, device: stat.st_dev, inode: stat.st_ino, interpreter });
             }
             Kind::Script => {}
-            // The shell, which execvp(3) executes for a file that is not a program.
+            // execvp(3) executes a file that is not a program with the shell.
             Kind::Unknown if by_shell && round == 0 => next[..SHELL.len()].copy_from_slice(SHELL),
             Kind::Unknown => return None,
         }
@@ -142,7 +142,7 @@ pub(super) fn look(directory: c_int, path: &CStr, by_shell: bool) -> Option<Foun
     None
 }
 
-/// Stores the path of a script's interpreter in `interpreter`, which is zeroed.
+/// The kind of a file. Stores the path of a script's interpreter in `interpreter`, which is zeroed.
 fn begin(file: &File, name: &[u8], interpreter: &mut [u8; LINE_BYTES_MAX]) -> Kind {
     let mut buffer = [0; BEGINNING_BYTES];
     let Ok(got) = read_at(file.0, 0, &mut buffer) else { return Kind::Unknown };
@@ -156,7 +156,7 @@ fn begin(file: &File, name: &[u8], interpreter: &mut [u8; LINE_BYTES_MAX]) -> Ki
     Kind::Program(cause_of(file, bytes, name))
 }
 
-/// The first word of a script's first line.
+/// Stores the first word of a script's first line in `path`.
 fn script(line: &[u8], path: &mut [u8; LINE_BYTES_MAX]) -> Kind {
     let line = &line[..line.len().min(LINE_BYTES_MAX - 3)];
     let line = line.split(|byte| matches!(byte, b'\n' | 0)).next().unwrap_or_default().trim_ascii_start();
@@ -165,8 +165,8 @@ fn script(line: &[u8], path: &mut [u8; LINE_BYTES_MAX]) -> Kind {
     if word.is_empty() { Kind::Unknown } else { Kind::Script }
 }
 
-/// Why the library cannot be loaded into the program of a file (ELF-64: e_machine at 18, e_phoff at 32, e_phentsize at 54,
-/// e_phnum at 56).
+/// Why the library cannot be loaded into the program of a file. The fields of ELF-64: e_machine at
+/// 18, e_phoff at 32, e_phentsize at 54, e_phnum at 56.
 fn cause_of(file: &File, bytes: &[u8], name: &[u8]) -> Option<Cause> {
     let half = |at: usize| bytes.get(at..at + 2).and_then(|two| two.try_into().ok()).map(u16::from_ne_bytes);
     if bytes.get(4) != Some(&2) || half(18) != Some(MACHINE) {
@@ -189,7 +189,8 @@ fn cause_of(file: &File, bytes: &[u8], name: &[u8]) -> Option<Cause> {
     (!is_loader).then_some(Cause::Static)
 }
 
-/// Whether the loader that a header names is that of this library's C library (p_offset at 8, p_filesz at 32).
+/// [`Cause::CLibrary`] if the loader that a header names is not that of this library's C library
+/// (p_offset at 8, p_filesz at 32).
 fn loader(file: &File, bytes: &[u8], header: &[u8]) -> Option<Cause> {
     let mut name = [0; LOADER_BYTES_MAX];
     let length = word(header, 32)?.min(LOADER_BYTES_MAX);
@@ -198,7 +199,7 @@ fn loader(file: &File, bytes: &[u8], header: &[u8]) -> Option<Cause> {
     (last.starts_with(b"ld-musl-") != cfg!(target_env = "musl")).then_some(Cause::CLibrary)
 }
 
-/// Bytes of the file, from its beginning if they are there. `None` if the file is shorter.
+/// Copies bytes of the file, from `beginning` if that has them. `None` if the file is shorter.
 fn part(file: &File, beginning: &[u8], at: usize, to: &mut [u8]) -> Option<()> {
     match beginning.get(at..at.checked_add(to.len())?) {
         Some(there) => to.copy_from_slice(there),
@@ -213,11 +214,12 @@ fn word(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u64::from_ne_bytes(eight)).ok()
 }
 
-/// Why the kernel sets AT_SECURE, with which the loader ignores LD_PRELOAD (cap_bprm_creds_from_file in security/commoncap.c).
+/// Why the kernel sets AT_SECURE, which makes the loader ignore LD_PRELOAD
+/// (cap_bprm_creds_from_file in security/commoncap.c).
 fn rights(stat: &libc::stat, file: Option<&File>) -> Option<Cause> {
     let (user, group) = (raw::getuid(), raw::getgid());
     let marked_user = stat.st_mode & libc::S_ISUID != 0;
-    // Without the group's right to execute, the bit means mandatory locks.
+    // Without the group's right to execute, the set-group-ID bit means mandatory locks.
     let marked_group = stat.st_mode & (libc::S_ISGID | libc::S_IXGRP) == libc::S_ISGID | libc::S_IXGRP;
     let differs = |marked_user, marked_group| {
         user != if marked_user { stat.st_uid } else { raw::geteuid() }
@@ -244,7 +246,7 @@ mod tests {
         cause_of(&File(-1), bytes, b"/bin/program")
     }
 
-    /// 64 bytes of ELF header, one program header, and what it points to.
+    /// An ELF header of 64 bytes, one program header, and the loader's path, to which that points.
     fn elf(loader: &[u8]) -> Vec<u8> {
         let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
         bytes.resize(64 + HEADER_BYTES, 0);

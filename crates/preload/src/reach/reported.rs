@@ -1,5 +1,5 @@
-//! Each program and cause is reported once in a tree of processes. A file in the runtime directory lists what was reported.
-//! Without that file, each is reported once in a process.
+//! Each program and cause is reported once in a tree of processes. A file in the runtime directory
+//! lists the reports. Without that file, each is reported once in a process.
 
 use super::program::{Cause, Found};
 use crate::raw;
@@ -9,11 +9,11 @@ use std::hash::Hasher;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Maximum number of lines in a tree: a script may run a hundred such programs.
+/// Maximum number of lines in a tree, because a script may run a hundred such programs.
 const LINES_MAX: usize = 8;
 /// Maximum number of entries of the file. When it is full, the older half is removed.
 const ENTRIES_MAX: usize = 128;
-/// The tree, and the hash of program and cause.
+/// Bytes of an entry: the tree, and the hash of program and cause.
 const ENTRY_BYTES: usize = 16;
 const MODE: libc::mode_t = 0o660;
 
@@ -24,10 +24,10 @@ struct Place {
 }
 
 static PLACE: OnceLock<Place> = OnceLock::new();
-/// The lines of this process.
+/// The hashes of this process' reports.
 static REPORTED: [AtomicU64; LINES_MAX] = [const { AtomicU64::new(0) }; LINES_MAX];
 
-/// Stores the path of the file and the identity of the tree: the variable's value, or the session.
+/// Stores the path of the file and the identity of the tree: the variable's value, or the session without it.
 pub(super) fn learn(setting: Option<&[u8]>, root: Option<&[u8]>) {
     let text = |end: &[u8]| root.and_then(|root| CString::new([root, end].concat()).ok());
     let (Some(directory), Some(file)) = (text(b""), text(b"/unreached")) else { return };
@@ -41,7 +41,7 @@ fn hash(bytes: &[u8]) -> u64 {
     hash.finish()
 }
 
-/// Whether this is the first report of the program and cause in this tree. Notes it as reported.
+/// Whether this is the first report of the program and cause in this tree. Notes the report.
 pub(super) fn is_first(found: &Found, cause: Cause) -> bool {
     let mut name = [0; 17];
     name[..8].copy_from_slice(&found.device.to_ne_bytes());
@@ -50,7 +50,7 @@ pub(super) fn is_first(found: &Found, cause: Cause) -> bool {
     is_first_line(&name)
 }
 
-/// As [`is_first`], for another kind of line, by its name.
+/// As [`is_first`], for another kind of line, which `name` identifies.
 pub(crate) fn is_first_line(name: &[u8]) -> bool {
     let what = hash(name).max(1);
     is_first_here(what) && PLACE.get().is_none_or(|place| is_first_of_tree(place, what).unwrap_or(true))
@@ -67,7 +67,8 @@ fn is_first_here(what: u64) -> bool {
     false
 }
 
-/// `None` if the file cannot be used: another user's directory may contain anything under its name.
+/// As [`is_first_line`], by the tree's file. `None` if that cannot be used: another user's
+/// directory may contain anything under its name.
 fn is_first_of_tree(place: &Place, what: u64) -> Option<bool> {
     let found = raw::stat(&place.directory, false).ok()?;
     if found.st_mode & libc::S_IFMT != libc::S_IFDIR || ![0, raw::geteuid()].contains(&found.st_uid) {

@@ -1,5 +1,5 @@
-//! The table from addresses of this process to mapped files. Nothing here allocates. Signals are blocked while the table is
-//! used.
+//! The table from addresses of this process to mapped files. Its functions allocate nothing.
+//! Signals are blocked while it is used.
 
 use crate::raw;
 use dnfs::mount::{FileRef, Mount};
@@ -8,31 +8,32 @@ use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Maximum mappings of one process; the kernel's limit is 65,530 of all kinds (vm.max_map_count).
+/// Maximum number of mappings of one process. The kernel's limit for all kinds is 65,530 (vm.max_map_count).
 const REGIONS_MAX: usize = 8192;
 /// Maximum number of mapped files.
 const FILES_MAX: usize = 1024;
-/// Maximum number of private mappings that can be made longer. Each has a descriptor from 900 on, as the client's sockets have.
+/// Maximum number of private mappings that can be made longer. Each has a descriptor from 900 on,
+/// like the client's sockets.
 const COPIED_MAX: usize = 64;
 
 /// One mapping, or a remaining part of it.
 #[derive(Clone)]
 struct Region {
-    /// Addresses.
+    /// The addresses.
     range: Range<usize>,
-    /// Offset in the file of the first address.
+    /// Offset of the first address in the file.
     offset: u64,
     of: Of,
-    /// The descriptor by which it was made may write.
+    /// Whether the descriptor by which the program made the mapping may write.
     may_write: bool,
 }
 
-/// What is mapped.
+/// The file that is mapped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Of {
-    /// A shared mapping: number of the file.
+    /// A shared mapping, with the index of the file.
     File(usize),
-    /// A private mapping: number of the file in memory.
+    /// A private mapping, with the index of the file in memory.
     Copied(usize),
 }
 
@@ -41,11 +42,11 @@ enum Of {
 pub(crate) struct Copied {
     pub(crate) mount: &'static Mount,
     pub(crate) file: FileRef,
-    /// Its descriptor, marked as this library's.
+    /// Descriptor of the file in memory, marked as this library's.
     pub(crate) memory: c_int,
-    /// Offset of its first byte in the file of the mount.
+    /// Offset of the first byte in the file of the mount.
     pub(crate) offset: u64,
-    /// Number of its bytes.
+    /// Number of bytes.
     pub(crate) bytes: u64,
 }
 
@@ -55,12 +56,12 @@ struct Mapped {
     file: FileRef,
     pin: c_int,
     stores: bool,
-    /// Number of mappings being made.
+    /// Number of mappings that threads are making.
     coming: u32,
-    /// The process that made the first mapping. A child has copies of its parent's mappings; the parent writes what the child
-    /// stored there.
+    /// The process that made the first mapping. A child has copies of its parent's mappings, and
+    /// the parent writes what the child stored there.
     process: u32,
-    /// The write errors that msync has reported.
+    /// Position among the file's write errors up to which msync has reported them.
     cursor: u32,
 }
 
@@ -71,12 +72,12 @@ pub(super) struct Part {
     pub(super) bytes: Range<u64>,
 }
 
-/// A file of which this process has no mapping any more.
+/// A file that this process no longer maps.
 pub(super) struct Unused {
     pub(super) mount: &'static Mount,
     pub(super) file: FileRef,
     pub(super) pin: c_int,
-    /// The program may have stored bytes.
+    /// Whether the program may have stored bytes.
     pub(super) stores: bool,
 }
 
@@ -92,7 +93,7 @@ struct Locked {
     table: UnsafeCell<Table>,
 }
 
-// SAFETY: only the thread that has set `held` touches the table.
+// SAFETY: only the thread that set `held` accesses the table.
 unsafe impl Sync for Locked {}
 
 const NO_REGION: Region = Region { range: 0..0, offset: 0, of: Of::File(0), may_write: false };
@@ -109,15 +110,16 @@ static TABLE: Locked = Locked {
     }),
 };
 
-/// Number of regions.
+/// Number of regions in use, for checks without the lock.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether the table has a mapping of a file of a mount.
-pub(super) fn any() -> bool {
+pub(crate) fn any() -> bool {
     COUNT.load(Ordering::Relaxed) != 0
 }
 
-/// The only holder of the table. Also gives it back when a use panics, which a hook catches.
+/// Proof that this thread is the only one that uses the table. Releases it when dropped, also after
+/// a panic, which a hook catches.
 struct Holder;
 
 impl Holder {
@@ -141,14 +143,14 @@ impl Drop for Holder {
     }
 }
 
-/// Uses the table.
+/// Uses the table, under its lock.
 pub(super) fn with<T>(act: impl FnOnce(&mut Table) -> T) -> T {
     let _signals = raw::SignalsHeld::new();
     let mut holder = Holder::wait();
     act(holder.table())
 }
 
-/// In the child of a fork: the thread that used the table does not exist here.
+/// Called in the child of a fork, where the thread that used the table does not exist.
 pub(crate) fn after_fork_child() {
     TABLE.held.store(false, Ordering::Release);
 }
@@ -158,8 +160,8 @@ impl Table {
         self.files.iter().position(|known| known.file == file && known.mount.is_some_and(|other| std::ptr::eq(other, mount)))
     }
 
-    /// Begins a mapping of a file. Returns whether the file is pinned; `None` if there are too many files. [`Self::pin`]
-    /// follows, or [`Self::give_up`] on failure.
+    /// Begins a mapping of a file. Returns whether the file is pinned already, or `None` if the
+    /// table is full. The caller then calls [`Self::pin`], or [`Self::give_up`] on failure.
     pub(super) fn begin(&mut self, mount: &'static Mount, file: FileRef) -> Option<bool> {
         if self.used == REGIONS_MAX {
             return None;
@@ -180,8 +182,8 @@ impl Table {
         }
     }
 
-    /// Returns the number of the file. `pin` keeps the file open if it was not pinned. It is returned if another thread was
-    /// faster.
+    /// Returns the index of the file. If the file was not pinned, `pin` keeps it open. If another
+    /// thread has pinned it meanwhile, `pin` is returned as the error.
     pub(super) fn pin(&mut self, mount: &'static Mount, file: FileRef, pin: Option<c_int>) -> Result<usize, Option<c_int>> {
         let Some(pin) = pin else { return self.number_of(mount, file).ok_or(None) };
         if let Some(number) = self.number_of(mount, file) {
@@ -194,7 +196,7 @@ impl Table {
         Ok(number)
     }
 
-    /// Adds the mapping that was begun, if it was made. False if there are too many.
+    /// Adds the mapping that was begun, if it was made. False if the table is full.
     pub(super) fn end(
         &mut self,
         mount: &'static Mount,
@@ -210,7 +212,7 @@ impl Table {
         self.insert(Region { range, offset, of: Of::File(place), may_write })
     }
 
-    /// Adds a private mapping. False if there are too many.
+    /// Adds a private mapping. False if the table is full.
     pub(super) fn enter_copied(&mut self, range: Range<usize>, copied: Copied) -> bool {
         let Some(number) = self.copied.iter().position(Option::is_none) else { return false };
         let is_entered = self.insert(Region { range, offset: copied.offset, of: Of::Copied(number), may_write: false });
@@ -220,7 +222,8 @@ impl Table {
         is_entered
     }
 
-    /// The file in memory that is mapped at this address, and where the address is in the file of the mount.
+    /// The file in memory that is mapped at this address, and the offset of the address in the file
+    /// of the mount.
     pub(super) fn copied_at(&mut self, address: usize) -> Option<(&mut Copied, u64)> {
         let found = self.regions[..self.used].iter().find(|region| region.range.contains(&address))?;
         let Of::Copied(number) = found.of else { return None };
@@ -228,7 +231,7 @@ impl Table {
         self.copied.get_mut(number)?.as_mut().map(|copied| (copied, at))
     }
 
-    /// The descriptor of a file in memory that has no mapping any more.
+    /// The descriptor of a file in memory that is no longer mapped.
     pub(super) fn take_unused_copied(&mut self) -> Option<c_int> {
         let regions = &self.regions[..self.used];
         let is_unused = |number: usize| !regions.iter().any(|region| region.of == Of::Copied(number));
@@ -251,13 +254,13 @@ impl Table {
         }
     }
 
-    /// Its position in the error sequence that msync reports.
+    /// Position among a file's write errors up to which msync has reported them.
     pub(super) fn cursor(&mut self, mount: &'static Mount, file: FileRef) -> Option<&mut u32> {
         let number = self.number_of(mount, file)?;
         Some(&mut self.files[number].cursor)
     }
 
-    /// Adds a mapping. False if there are too many.
+    /// Adds a mapping. False if the table is full.
     fn insert(&mut self, region: Region) -> bool {
         if self.used == REGIONS_MAX {
             return false;
@@ -267,7 +270,7 @@ impl Table {
         true
     }
 
-    /// Removes these addresses.
+    /// Removes a range of addresses.
     pub(super) fn cut(&mut self, gone: &Range<usize>) {
         let mut at = 0;
         while at < self.used {
@@ -287,12 +290,13 @@ impl Table {
                 at += 1;
             }
             if end < range.end {
-                let _ = self.insert(behind); // if the table is full, msync finds it by its file only
+                let _ = self.insert(behind); // if the table is full, msync misses this part
             }
         }
     }
 
-    /// Notes the new addresses or length of a mapping. Without old addresses it is a second mapping.
+    /// Notes the new addresses or length of a mapping. If `old` is empty, the program has made a
+    /// second mapping.
     pub(super) fn relocate(&mut self, old: &Range<usize>, new: Range<usize>) {
         let Some(found) = self.regions[..self.used].iter().find(|region| region.range.contains(&old.start)).cloned() else {
             return self.cut(&new);
@@ -303,7 +307,7 @@ impl Table {
         let _ = self.insert(Region { range: new, offset, ..found });
     }
 
-    /// A file of which there is no mapping any more.
+    /// Takes a file that this process no longer maps.
     pub(super) fn take_unused(&mut self) -> Option<Unused> {
         let (regions, used) = (&self.regions, self.used);
         let is_unused = |number: usize, known: &Mapped| {
@@ -322,7 +326,8 @@ impl Table {
         Some((number, known.mount?, known.file))
     }
 
-    /// A file mapped at these addresses by a descriptor that may write, for which stores are not noted yet.
+    /// A file that is mapped at these addresses by a descriptor that may write, and for which
+    /// stores are not noted yet.
     pub(super) fn not_stored(&self, range: &Range<usize>) -> Option<(&'static Mount, FileRef)> {
         let found = self.regions[..self.used].iter().find(|region| {
             let overlaps = region.range.start.max(range.start) < region.range.end.min(range.end);

@@ -3,16 +3,17 @@
 use super::{Answer, Arguments, given};
 use crate::outcome::Out;
 use crate::{
-    advice, allocation, attributes, change, close, copy, data, descriptors, durable, entries, kernel_aio, memory, shared_maps,
+    advice, allocation, attributes, change, close, copy, data, descriptors, durable, entries, kernel_aio, mapping, memory,
+    shared_maps,
 };
 use libc::{c_int, c_long, c_uint};
 
 /// # Safety
-/// As `dispatch`.
+/// As [`super::dispatch`].
 pub(super) unsafe fn by_number(number: c_long, arguments: Arguments) -> Answer {
     let [a, b, c, d, e, f] = arguments;
     let fd = a as c_int;
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: the arguments are as the system call of this number requires, by the caller's promise.
     unsafe {
         match number {
             libc::SYS_read => given(data::read::by_number(fd, b as _, c)),
@@ -21,7 +22,7 @@ pub(super) unsafe fn by_number(number: c_long, arguments: Arguments) -> Answer {
             libc::SYS_pwrite64 => given(data::pwrite::by_number(fd, b as _, c, d as i64)),
             libc::SYS_readv => given(data::readv::by_number(fd, b as _, c as c_int)),
             libc::SYS_writev => given(data::writev::by_number(fd, b as _, c as c_int)),
-            // An offset is one argument of 64 bits; the argument after it is ignored.
+            // An offset is one argument of 64 bits, and the argument after it is ignored.
             libc::SYS_preadv => given(data::preadv::by_number(fd, b as _, c as c_int, d as i64)),
             libc::SYS_pwritev => given(data::pwritev::by_number(fd, b as _, c as c_int, d as i64)),
             libc::SYS_preadv2 => given(data::preadv2::by_number(fd, b as _, c as c_int, d as i64, f as c_int)),
@@ -37,7 +38,7 @@ pub(super) unsafe fn by_number(number: c_long, arguments: Arguments) -> Answer {
             libc::SYS_sync => Some(durable::sync::by_number().map(|()| 0)),
             libc::SYS_sync_file_range => given(advice::sync_file_range::by_number(fd, b as i64, c as i64, d as c_uint)),
             libc::SYS_readahead => given(advice::readahead::by_number(fd, b as i64, c)),
-            // libc's function returns the errno.
+            // libc's function returns the errno, and the system call the negative errno.
             libc::SYS_fadvise64 => Some(of_errno(advice::posix_fadvise::by_number(fd, b as i64, c as i64, d as c_int))),
             libc::SYS_fallocate => given(allocation::fallocate::by_number(fd, b as c_int, c as i64, d as i64)),
             libc::SYS_ftruncate => given(change::ftruncate::by_number(fd, b as i64)),
@@ -54,14 +55,14 @@ pub(super) unsafe fn by_number(number: c_long, arguments: Arguments) -> Answer {
     }
 }
 
-/// Calls on descriptors themselves, on memory, and kernel AIO.
+/// Calls on descriptors themselves and on memory, and kernel AIO.
 ///
 /// # Safety
-/// As `dispatch`.
+/// As [`super::dispatch`].
 unsafe fn of_tables(number: c_long, arguments: Arguments) -> Answer {
     let [a, b, c, d, e, f] = arguments;
     let fd = a as c_int;
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: the arguments are as the system call of this number requires, by the caller's promise.
     unsafe {
         match number {
             libc::SYS_close => given(close::close::by_number(fd)),
@@ -71,7 +72,7 @@ unsafe fn of_tables(number: c_long, arguments: Arguments) -> Answer {
             libc::SYS_fcntl => given(descriptors::fcntl::by_number(fd, b as c_int, c)),
             libc::SYS_ioctl => given(descriptors::ioctl::by_number(fd, b as _, c)),
             libc::SYS_mmap => address(memory::mmap::by_number(a as _, b, c as c_int, d as c_int, e as c_int, f as i64)),
-            libc::SYS_mremap => address(shared_maps::mremap::by_number(a as _, b, c, d as c_int, e as _)),
+            libc::SYS_mremap => address(memory::mremap::by_number(a as _, b, c, d as c_int, e as _)),
             libc::SYS_munmap => given(shared_maps::munmap::by_number(a as _, b)),
             libc::SYS_msync => given(shared_maps::msync::by_number(a as _, b, c as c_int)),
             libc::SYS_mprotect => given(shared_maps::mprotect::by_number(a as _, b, c as c_int)),
@@ -87,8 +88,8 @@ unsafe fn of_tables(number: c_long, arguments: Arguments) -> Answer {
     }
 }
 
-/// An address, or the failure of libc's function.
-fn address(mapping: Result<memory::Mapping, Out>) -> Answer {
+/// Converts the result of mmap(2) and mremap(2).
+fn address(mapping: Result<mapping::Mapping, Out>) -> Answer {
     Some(mapping.map(|mapping| mapping.address() as c_long))
 }
 

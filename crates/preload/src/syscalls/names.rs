@@ -1,4 +1,4 @@
-//! Calls that name files, by the numbers that all processors have.
+//! Calls that name files, with the numbers that all processors have.
 
 use super::{Answer, Arguments, given};
 use crate::outcome::Out;
@@ -7,11 +7,11 @@ use libc::{c_char, c_int, c_long, c_uint};
 use std::ffi::CStr;
 
 /// # Safety
-/// As `dispatch`.
+/// As [`super::dispatch`].
 pub(super) unsafe fn by_number(number: c_long, arguments: Arguments) -> Answer {
     let [a, b, c, d, e, _] = arguments;
     let directory = a as c_int;
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: the arguments are as the system call of this number requires, by the caller's promise.
     unsafe {
         match number {
             libc::SYS_openat => given(open::openat::by_number(directory, b as _, c as c_int, d as _)),
@@ -53,10 +53,10 @@ pub(super) unsafe fn by_number(number: c_long, arguments: Arguments) -> Answer {
 /// Extended attributes.
 ///
 /// # Safety
-/// As `dispatch`.
+/// As [`super::dispatch`].
 unsafe fn of_attributes(number: c_long, arguments: Arguments) -> Answer {
     let [a, b, c, d, e, _] = arguments;
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: the arguments are as the system call of this number requires, by the caller's promise.
     unsafe {
         match number {
             libc::SYS_getxattr => given(attributes::getxattr::by_number(a as _, b as _, c as _, d)),
@@ -72,32 +72,33 @@ unsafe fn of_attributes(number: c_long, arguments: Arguments) -> Answer {
     }
 }
 
-/// getcwd by number: returns the number of bytes; libc's function returns the buffer.
+/// getcwd(2), which returns the number of bytes. libc's function returns the buffer.
 ///
 /// # Safety
-/// `room` writable bytes.
+/// `into` is NULL or `room` writable bytes.
 unsafe fn working_directory(into: *mut c_char, room: usize) -> Result<c_long, Out> {
     if into.is_null() || room == 0 {
         return Err(Out::Errno(if room == 0 { libc::ERANGE } else { libc::EFAULT }));
     }
-    // SAFETY: the caller's buffer, in which a NUL-terminated path is when the call did not fail.
+    // SAFETY: `into` is `room` writable bytes by the caller's promise. A successful getcwd has
+    // written a NUL-terminated path there.
     unsafe {
         names::getcwd::by_number(into, room)?;
         Ok(CStr::from_ptr(into).to_bytes_with_nul().len() as c_long)
     }
 }
 
-/// openat2(2). On a mount its flags and mode are those of openat. A restricted lookup (`resolve`) is refused with ENOSYS, as in
-/// a kernel before 5.6, so that programs fall back.
+/// openat2(2). On a mount, its flags and mode are those of openat. A restricted lookup (`resolve`)
+/// fails with ENOSYS, as in a kernel before 5.6, so that programs use openat instead.
 ///
 /// # Safety
-/// A path and a record of `bytes` bytes, or NULL.
+/// `path` is NULL or a C string; `how` is NULL or readable for `bytes` bytes.
 unsafe fn open_how(directory: c_int, path: *const c_char, how: *const libc::open_how, bytes: usize) -> Result<c_long, Out> {
     let local = |directory: c_int, path: *const c_char| {
-        // SAFETY: the caller's pointers.
+        // SAFETY: `path` and `how` are so by the caller's promise.
         unsafe { super::syscall::real(libc::SYS_openat2, directory as usize, path as usize, how as usize, bytes, 0, 0) as c_int }
     };
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: `path` and `how` are so by the caller's promise.
     unsafe {
         let Some(asked) = (bytes == size_of::<libc::open_how>()).then(|| ffi::take(how)).flatten() else { return Err(Out::Pass) };
         if asked.resolve != 0 {
@@ -105,7 +106,7 @@ unsafe fn open_how(directory: c_int, path: *const c_char, how: *const libc::open
             let opened = crate::paths::at(directory, path, follow, |_, _, _| Err(Out::Errno(libc::ENOSYS)), local);
             return opened.map(c_long::from);
         }
-        let Ok(flags) = c_int::try_from(asked.flags) else { return Err(Out::Pass) }; // unknown flags: EINVAL
+        let Ok(flags) = c_int::try_from(asked.flags) else { return Err(Out::Pass) }; // unknown flags: the kernel answers EINVAL
         let creates = flags & libc::O_CREAT != 0 || flags & libc::O_TMPFILE == libc::O_TMPFILE;
         if asked.mode != 0 && !creates || asked.mode > 0o7777 {
             return Err(Out::Errno(libc::EINVAL));

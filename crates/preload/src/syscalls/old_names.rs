@@ -1,14 +1,14 @@
-//! Calls that only older processor types have by number: those that name files without a directory descriptor.
+//! Calls that only older processor types have: those that name files without a directory descriptor.
 
 use super::{Answer, Arguments, given};
 use crate::{attributes, change, descriptors, entries, names, open};
 use libc::{c_int, c_long};
 
 /// # Safety
-/// As `dispatch`.
+/// As [`super::dispatch`].
 pub(super) unsafe fn by_number(number: c_long, arguments: Arguments) -> Answer {
     let [a, b, c, ..] = arguments;
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: the arguments are as the system call of this number requires, by the caller's promise.
     unsafe {
         match number {
             libc::SYS_open => given(open::open::by_number(a as _, b as c_int, c as _)),

@@ -6,10 +6,10 @@ use crate::{close, exec, file_size_limit, kernel_aio, processes, shared_maps, us
 use libc::{c_int, c_long};
 
 /// # Safety
-/// As `dispatch`.
+/// As [`super::dispatch`].
 pub(super) unsafe fn by_number(number: c_long, arguments: Arguments) -> Answer {
     let [a, b, c, d, e, _] = arguments;
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: the arguments are as the system call of this number requires, by the caller's promise.
     unsafe {
         match number {
             libc::SYS_execve => given(exec::execve::by_number(a as _, b as _, c as _)),
@@ -20,7 +20,8 @@ pub(super) unsafe fn by_number(number: c_long, arguments: Arguments) -> Answer {
                 close::send_gathered();
                 None
             }
-            // The kernel changes the calling thread only. Calls on a mount then use the new user for the whole process.
+            // The kernel changes only the calling thread. Calls on a mount then use the new user
+            // for the whole process.
             libc::SYS_setuid
             | libc::SYS_setgid
             | libc::SYS_setreuid

@@ -5,11 +5,11 @@ use crate::sockets;
 use libc::{c_int, c_long};
 
 /// # Safety
-/// As `dispatch`.
+/// As [`super::dispatch`].
 pub(super) unsafe fn by_number(number: c_long, arguments: Arguments) -> Answer {
     let [a, b, c, d, e, f] = arguments;
     let socket = a as c_int;
-    // SAFETY: the pointers are those of the hook's caller.
+    // SAFETY: the arguments are as the system call of this number requires, by the caller's promise.
     unsafe {
         match number {
             libc::SYS_bind => given(sockets::bind::by_number(socket, b as _, c as _)),

@@ -156,7 +156,7 @@ pub enum FaultError {
     #[error("unknown key {0:?}; keys are {known}", known = names(KEYS))]
     Key(String),
     /// A value that is not valid for its key.
-    #[error("{key}={value}: {wanted}")]
+    #[error("{key}={value}: expected {wanted}")]
     Value {
         /// The key.
         key: &'static str,

@@ -25,7 +25,7 @@ const SPARE_BYTES: u64 = 8 << 20;
 const BYTES: char = 'd';
 const KNOWN: char = 'k';
 const SEEN: char = 'a';
-/// The first two until they are complete.
+/// The kinds of the first two files until these are complete.
 const BYTES_FRESH: char = 'n';
 const KNOWN_FRESH: char = 'o';
 
@@ -49,7 +49,7 @@ pub(super) fn seen_of(attr: &Attributes) -> Seen {
     (packed_time(attr.mtime), attr.size)
 }
 
-/// The files, open.
+/// The open files of a mapped file.
 pub(super) struct Backing<'d> {
     directory: &'d RuntimeDir,
     file: FileRef,
@@ -69,17 +69,18 @@ impl<'d> Backing<'d> {
         Ok(Some(Self { directory, file, bytes, known: at(KNOWN)? }))
     }
 
-    /// Opens the bytes for mapping, for a description that may write or not.
+    /// Opens the file with the bytes for mapping, and for writing if `may_write`.
     pub(super) fn open_to_map(directory: &RuntimeDir, file: FileRef, may_write: bool) -> Result<Fd, Errno> {
         open_array(&directory.mapped_array(file, BYTES), if may_write { libc::O_RDWR } else { libc::O_RDONLY }, 0)
     }
 
-    /// Opens the bytes for reading.
+    /// Opens the file with the bytes for reading.
     pub(super) fn open_bytes(directory: &RuntimeDir, file: FileRef) -> Result<Fd, Errno> {
         Self::open_to_map(directory, file, false)
     }
 
-    /// Creates the file of this size. `fill` reads the bytes from an offset on and returns how many there are.
+    /// Creates the file with the bytes, of `size` bytes. `fill` reads bytes from an offset on and returns how many it
+    /// read.
     pub(super) fn make<E: From<NoBacking>>(
         directory: &'d RuntimeDir,
         file: FileRef,
@@ -163,7 +164,7 @@ impl<'d> Backing<'d> {
         if size > before { reserve(&self.bytes, before, size - before) } else { Ok(()) }
     }
 
-    /// Sets their size. Bytes that programs stored after the end stay invisible.
+    /// Sets the size of the files. Bytes that programs stored after the end stay invisible.
     pub(super) fn set_size(&self, size: u64) -> Result<(), Errno> {
         for fd in [Some(&self.bytes), self.known.as_ref()].into_iter().flatten() {
             let before = stat(fd)?.size;
@@ -177,7 +178,7 @@ impl<'d> Backing<'d> {
         Ok(())
     }
 
-    /// Takes over bytes that the server has written.
+    /// Stores bytes that were written to the server.
     pub(super) fn apply(&self, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
         let end = offset + bytes.len() as u64;
         if end > self.size()? {
@@ -187,8 +188,8 @@ impl<'d> Backing<'d> {
         self.known.as_ref().map_or(Ok(()), |known| write_at(known, offset, bytes))
     }
 
-    /// Takes over the server's bytes, except where programs have stored bytes that the server does not have. `buffer` is twice
-    /// as long as `server`.
+    /// Stores the server's bytes, except where programs have stored bytes that the server does not have. `buffer` is twice as
+    /// long as `server`.
     pub(super) fn merge(&self, offset: u64, server: &[u8], buffer: &mut [u8]) -> Result<(), Errno> {
         let (stored, known) = buffer.split_at_mut(server.len().min(buffer.len() / 2));
         fill(&self.bytes, offset, stored)?;
@@ -209,13 +210,13 @@ impl<'d> Backing<'d> {
         each_run(server.len(), is_new, |run| write_run(known_fd, offset, server, run))
     }
 
-    /// Reads bytes of the file from an offset on. Returns how many there are.
+    /// Reads bytes of the file from an offset on. Returns how many it read.
     pub(super) fn read(fd: &Fd, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
         read_at(fd, offset, buffer)
     }
 
-    /// Calls `send` for each run of pages that programs stored between these offsets. What `send` accepts, the server has.
-    /// Calls `step` now and then.
+    /// Calls `send` for each run of pages that programs stored between these offsets. The bytes that `send` accepts count
+    /// as known to the server. Calls `step` now and then.
     pub(super) fn each_difference<E: From<Errno>>(
         &self,
         range: Range<u64>,
@@ -269,7 +270,7 @@ impl<'d> Backing<'d> {
         (got == record.len()).then_some((word(0)?, word(8)?))
     }
 
-    /// Stores them.
+    /// Stores the server's attributes that belong to the bytes. `None` removes them.
     pub(super) fn note_seen(&self, seen: Option<Seen>) {
         let path = self.directory.mapped_array(self.file, SEEN);
         let Some((time, size)) = seen else { return forget(&path) };
@@ -302,7 +303,7 @@ fn no_room(errno: Errno, fd: &Fd, bytes: u64) -> NoBacking {
     }
 }
 
-/// Fills a buffer; zeroes after the end of the file.
+/// Fills a buffer from an offset on, with zeroes after the end of the file.
 fn fill(fd: &Fd, offset: u64, buffer: &mut [u8]) -> Result<(), Errno> {
     let mut done = 0;
     while let Some(to) = buffer.get_mut(done..).filter(|to| !to.is_empty()) {

@@ -37,7 +37,7 @@ impl Mount {
         let is_over = !self.segment.is_mapped(file)?;
         if slot.has_stores() && (is_over || write) {
             match self.as_writer(slot, |writer| writer.send_stores(file, slot, 0..u64::MAX, Stability::DataSync)) {
-                // The server has removed it: nothing of it is needed.
+                // The server has removed the file, so nothing of it is needed.
                 Err(Error::Fs(FsError::Stale | FsError::BadHandle)) if is_over => {}
                 other => other?,
             }

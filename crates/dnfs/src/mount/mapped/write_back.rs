@@ -23,8 +23,8 @@ impl From<Errno> for Refused {
 }
 
 impl Mount {
-    /// Writes what programs of this host stored into shared mappings of a file, between these offsets, and what the server does
-    /// not have. One load if no program may have stored anything.
+    /// Writes what programs of this host stored into shared mappings of a file, between these offsets, as far as the server
+    /// does not have it. Costs one load if no program may have stored anything.
     ///
     /// **Stability**: as a write, UNSTABLE: a [`Self::sync`] makes it stable.
     ///

@@ -1,16 +1,15 @@
 //! GETATTR, SETATTR, ACCESS (RFC 1813 3.3.1, 3.3.2, 3.3.4).
 
-use std::cell::Cell;
-
 use nfs_proto::nfs3::{
-    ACCESS_DELETE, ACCESS_EXTEND, ACCESS_MODIFY, AccessArgs, AccessOk, AccessResult, GetAttrOk, GetAttrResult, NfsStatus,
-    ObjectArgs, SetAttrArgs, WccData, WccResult,
+    ACCESS_DELETE, ACCESS_EXECUTE, ACCESS_EXTEND, ACCESS_LOOKUP, ACCESS_MODIFY, ACCESS_READ, AccessArgs, AccessOk, AccessResult,
+    GetAttrOk, GetAttrResult, ObjectArgs, SetAttrArgs, WccData, WccResult,
 };
-use volume::{Attr, Error, Kind, Node};
+use volume::Kind;
 
 use super::{Context, refused};
-use crate::limits::FILE_BYTES_MAX;
 use crate::nfs::convert;
+use crate::operations::State;
+use crate::operations::access::{EXECUTE, READ, WRITE};
 
 pub(super) fn get_attr(context: &Context<'_>, args: &ObjectArgs) -> GetAttrResult {
     let attr = context.any_node(&args.object).and_then(|node| {
@@ -29,36 +28,14 @@ pub(super) fn set_attr(context: &Context<'_>, args: &SetAttrArgs) -> WccResult {
         Ok(node) => node,
         Err(status) => return refused(status, WccData::default()),
     };
-    match set(context, &node, args) {
-        Ok(after) => Ok(after),
+    let set = convert::set_attr(&args.new_attributes).and_then(|wanted| {
+        let set = context.operator().set_attr(State::None, &node, &wanted, args.guard.map(convert::time));
+        set.map_err(|error| context.status(&error))
+    });
+    match set {
+        Ok(wcc) => Ok(convert::wcc_data(&wcc)),
         Err(status) => refused(status, context.wcc(&node)),
     }
-}
-
-fn set(context: &Context<'_>, node: &Node, args: &SetAttrArgs) -> Result<WccData, NfsStatus> {
-    let wanted = convert::set_attr(&args.new_attributes)?;
-    if let Some(size) = wanted.size {
-        match node.kind() {
-            Kind::File => {}
-            Kind::Directory => return Err(NfsStatus::IsDir),
-            _ => return Err(NfsStatus::Inval),
-        }
-        if size > FILE_BYTES_MAX {
-            return Err(NfsStatus::FBig);
-        }
-    }
-    // Checked at the moment of the change. Earlier, another caller could still change the owner after the check.
-    let refusal = Cell::new(None);
-    let decide = |now: &Attr| {
-        context.caller.settable(&context.export.volume.subject(node, *now), &wanted).map_err(|status| {
-            refusal.set(Some(status));
-            Error::Access
-        })
-    };
-    let set = || context.export.volume.set_attr_if(node, args.guard.map(convert::time), &decide);
-    let wcc = if wanted.size.is_some() { context.keeping_roots_set_id(set) } else { set() };
-    let wcc = wcc.map_err(|error| refusal.take().unwrap_or_else(|| context.status(&error)))?;
-    Ok(convert::wcc_data(&wcc))
 }
 
 pub(super) fn access(context: &Context<'_>, args: &AccessArgs) -> AccessResult {
@@ -68,9 +45,26 @@ pub(super) fn access(context: &Context<'_>, args: &AccessArgs) -> AccessResult {
         Err(status) => return refused(status, None),
     };
     // A caller that the filer cannot serve gets no rights here. An error would fail its mount.
-    let mut access = if context.admitted().is_ok() { context.caller.granted(&attr, args.access) } else { 0 };
+    let is_admitted = context.admitted().is_ok();
+    let granted = |(right, rights): &(u32, u32)| args.access & right != 0 && context.caller.is_granted(&attr, *rights);
+    let mut access =
+        rights_of(attr.kind).iter().filter(|right| is_admitted && granted(right)).fold(0, |all, (right, _)| all | right);
     if context.read_only {
         access &= !(ACCESS_MODIFY | ACCESS_EXTEND | ACCESS_DELETE);
     }
     Ok(AccessOk { attributes: Some(convert::fattr(&attr)), access })
+}
+
+/// The bits of ACCESS for an object of this kind, each with the rights that it takes (RFC 1813 3.3.4).
+const fn rights_of(kind: Kind) -> &'static [(u32, u32)] {
+    match kind {
+        Kind::Directory => &[
+            (ACCESS_READ, READ),
+            (ACCESS_LOOKUP, EXECUTE),
+            (ACCESS_MODIFY, WRITE | EXECUTE),
+            (ACCESS_EXTEND, WRITE | EXECUTE),
+            (ACCESS_DELETE, WRITE | EXECUTE),
+        ],
+        _ => &[(ACCESS_READ, READ), (ACCESS_MODIFY, WRITE), (ACCESS_EXTEND, WRITE), (ACCESS_EXECUTE, EXECUTE)],
+    }
 }

@@ -7,13 +7,12 @@ use nfs_proto::nfs3::{
 };
 use nfs_proto::rpc::ReplyStatus;
 use nfs_proto::xdr::{Decode, Reader, encode_to, padding};
-use volume::Kind;
 use volume::medium::Kind as MediumKind;
 
 use super::{Context, Done, arguments, fail, refused};
-use crate::limits::{FILE_BYTES_MAX, TRANSFER_MAX};
-use crate::nfs::access::has_set_id;
+use crate::limits::TRANSFER_MAX;
 use crate::nfs::convert;
+use crate::operations::State;
 
 /// Size of status, attributes, count, eof and length before the payload of a READ, in bytes.
 const READ_HEAD_BYTES: usize = 4 + 4 + 84 + 4 + 4 + 4;
@@ -30,31 +29,13 @@ pub(super) fn read(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Re
     let payload = start + READ_HEAD_BYTES;
     let wanted = args.count.min(TRANSFER_MAX) as usize;
     out.resize(payload + wanted, 0);
-    let result = {
-        let buffer = out.get_mut(payload..).unwrap_or_default();
-        let volume = &context.export.volume;
-        if context.may_wait {
-            volume.read_with_attr(&node, args.offset, buffer)
-        } else {
-            match volume.read_with_attr_now(&node, args.offset, buffer).transpose() {
-                Some(result) => result,
-                None => {
-                    out.truncate(start);
-                    return Ok(Done::COLD);
-                }
-            }
+    let buffer = out.get_mut(payload..).unwrap_or_default();
+    match context.operator().read(State::None, &node, args.offset, buffer, context.may_wait) {
+        None => {
+            out.truncate(start);
+            Ok(Done::COLD)
         }
-    };
-    // Access is checked with the attributes that the read returns, before any byte leaves.
-    let failure = match &result {
-        Ok((_, _, attr)) => {
-            let file = context.export.volume.subject(&node, *attr);
-            (!context.caller.may_read(&file)).then_some(NfsStatus::Acces)
-        }
-        Err(error) => Some(context.status(error)),
-    };
-    match (failure, result) {
-        (None, Ok((count, eof, attr))) => {
+        Some(Ok((count, eof, attr))) => {
             out.truncate(payload + count);
             out.resize(payload + count + padding(count), 0);
             let count = count as u32;
@@ -65,9 +46,9 @@ pub(super) fn read(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Re
                 if count > 0 { context.operation(MediumKind::Read, &args.file, args.offset, count.into()) } else { None };
             Ok(Done { bytes: u64::from(count), operation, ..Done::OK })
         }
-        (failure, _) => {
+        Some(Err(error)) => {
             out.truncate(start);
-            Ok(fail(failure.unwrap_or(NfsStatus::ServerFault), &context.post(&node), out))
+            Ok(fail(context.status(&error), &context.post(&node), out))
         }
     }
 }
@@ -123,47 +104,19 @@ fn write_data(context: &Context<'_>, args: &WriteArgs<'_>, data: &[u8]) -> Write
         Ok(node) => node,
         Err(status) => return refused(status, WccData::default()),
     };
-    let volume = &context.export.volume;
     // Taken before the write: if unstable data is lost between the two, the client sees an old verifier and resends.
     let verifier = context.verifier();
     let stable = args.stable != StableHow::Unstable;
-    let written = (|| {
-        let attr = volume.subject(&node, volume.attr_untimed(&node).map_err(|error| context.status(&error))?);
-        match attr.kind {
-            Kind::File => {}
-            Kind::Directory => return Err(NfsStatus::IsDir),
-            _ => return Err(NfsStatus::Inval),
-        }
-        if !context.caller.may_write(&attr) {
-            return Err(NfsStatus::Acces);
-        }
-        if args.offset.checked_add(data.len() as u64).is_none_or(|end| end > FILE_BYTES_MAX) {
-            return Err(NfsStatus::FBig);
-        }
-        if data.is_empty() {
-            return Ok(0);
-        }
-        let write = || {
-            let stability = convert::stability(args.stable);
-            let Some(later) = context.later else {
-                return volume.write(&node, args.offset, data, stability).map_err(|error| context.status(&error));
-            };
-            let (count, unsettled) =
-                volume.write_deferred(&node, args.offset, data, stability).map_err(|error| context.status(&error))?;
-            later.replace(unsettled);
-            Ok(count)
-        };
-        match (has_set_id(&attr), context.caller.uid) {
-            (false, _) => write(),
-            (true, 0) => context.keeping_roots_set_id(write),
-            (true, _) => volume.clear_set_id(&node).map_err(|error| context.status(&error)).and_then(|()| write()),
-        }
-    })();
+    let stability = convert::stability(args.stable);
+    let written = context.operator().write(State::None, &node, (args.offset, data), stability, context.later.is_some());
     match written {
-        Ok(count) => {
+        Ok((count, flush)) => {
+            if let Some(later) = context.later {
+                later.replace(flush);
+            }
             Ok(WriteOk { wcc: context.wcc_after_write(&node, stable), count: count as u32, committed: args.stable, verifier })
         }
-        Err(status) => refused(status, context.wcc(&node)),
+        Err(error) => refused(context.status(&error), context.wcc(&node)),
     }
 }
 
@@ -185,17 +138,11 @@ fn commit(context: &Context<'_>, args: &CommitArgs) -> CommitResult {
         Ok(node) => node,
         Err(status) => return refused(status, WccData::default()),
     };
-    let committed = (|| {
-        let attr = context.subject(&node)?;
-        if !context.caller.may_write(&attr) {
-            return Err(NfsStatus::Acces);
-        }
-        context.export.volume.commit(&node).map_err(|error| context.status(&error))
-    })();
+    let committed = context.operator().commit(State::None, &node);
     let wcc = context.wcc(&node);
     match committed {
         // Taken after the flush: if data was lost before it, the client sees the new verifier and resends.
         Ok(()) => Ok(CommitOk { wcc, verifier: context.verifier() }),
-        Err(status) => refused(status, wcc),
+        Err(error) => refused(context.status(&error), wcc),
     }
 }

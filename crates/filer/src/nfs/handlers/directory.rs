@@ -5,7 +5,7 @@ use nfs_proto::nfs3::{
 };
 use nfs_proto::rpc::ReplyStatus;
 use nfs_proto::xdr::encode_to;
-use volume::{Attr, Kind, Node};
+use volume::{Attr, Node};
 
 use super::{Context, Done, arguments, fail};
 use crate::limits::{BRIEF_LISTING_BYTES, LISTING_BYTES_MAX};
@@ -82,7 +82,7 @@ pub(super) fn read_dir_plus(context: &Context<'_>, bytes: &[u8], out: &mut Vec<u
         Ok(eof) => eof,
         Err(error) => return Ok(give_up(context, context.status(&error), &dir, start, out)),
     };
-    let searchable = context.caller.may_search(&context.export.volume.subject(&dir, attr));
+    let searchable = context.operator().may_search(&dir, attr);
     let mut entries = EntriesWriter::new(result_start, bytes_max, args.dir_count);
     for item in &listing {
         let name = names.get(item.name.clone()).unwrap_or_default();
@@ -114,11 +114,8 @@ fn listable(
     let dir = context.node(handle).map_err(|status| (status, None))?;
     let attr = context.attr(&dir).map_err(|status| (status, None))?;
     let refuse = |status| Err((status, Some(convert::fattr(&attr))));
-    if attr.kind != Kind::Directory {
-        return refuse(NfsStatus::NotDir);
-    }
-    if !context.caller.may_list(&context.export.volume.subject(&dir, attr)) {
-        return refuse(NfsStatus::Acces);
+    if let Err(error) = context.operator().may_list(&dir, attr) {
+        return refuse(context.status(&error));
     }
     // Some clients send no verifier with a cookie. The filer's cookies are valid without it.
     if cookie != 0 && verifier != VERIFIER && verifier != CookieVerifier::default() {

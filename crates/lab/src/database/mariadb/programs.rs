@@ -1,9 +1,9 @@
 //! Location of MariaDB's server programs, and the settings that they support.
 
+use ::host::is_executable;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::database::engine::is_program;
 use crate::database::kind::DatabaseKind;
 use crate::error::LabError;
 use crate::plan::Tuning;
@@ -33,7 +33,7 @@ impl Programs {
     pub(super) fn find() -> Result<Self, LabError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let places: Vec<PathBuf> = std::env::split_paths(&path).chain(PLACES.map(PathBuf::from)).collect();
-        let program = |name: &str| places.iter().map(|place| place.join(name)).find(|program| is_program(program));
+        let program = |name: &str| places.iter().map(|place| place.join(name)).find(|program| is_executable(program));
         let Some((server, install)) = program("mariadbd").zip(program("mariadb-install-db")) else {
             return Err(missing("find MariaDB's server programs (mariadbd, mariadb-install-db) in PATH or /usr/sbin"));
         };

@@ -1,9 +1,9 @@
 //! Location of PostgreSQL's server programs, and whether the database's user can run them.
 
+use ::host::is_executable;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::database::engine::is_program;
 use crate::error::LabError;
 
 /// Server programs of one PostgreSQL installation.
@@ -49,7 +49,7 @@ impl Binaries {
     }
 
     fn in_directory(directory: &Path) -> Option<Self> {
-        if !NEEDED.iter().all(|program| is_program(&directory.join(program))) {
+        if !NEEDED.iter().all(|program| is_executable(&directory.join(program))) {
             return None;
         }
         let output = Command::new(directory.join("postgres")).arg("--version").output().ok()?;
@@ -75,7 +75,7 @@ fn newest_first(name: &str, directories: Vec<PathBuf>) -> Vec<PathBuf> {
     // /usr/lib/postgresql/15/bin: other paths do not show the version.
     let major = |program: &PathBuf| -> Option<u32> { program.iter().rev().nth(2)?.to_str()?.parse().ok() };
     let mut found: Vec<PathBuf> = directories.into_iter().map(|directory| directory.join(name)).collect();
-    found.retain(|program| is_program(program));
+    found.retain(|program| is_executable(program));
     found.sort_by_key(|program| std::cmp::Reverse(major(program)));
     found
 }

@@ -8,11 +8,16 @@ use results::compare::DatabaseCounters;
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls, Row};
 
-use crate::database::postgres::tablespaces;
+use crate::database::postgres::tablespaces::shares_of;
 use crate::database::session::{Session, WaitSamples};
 use crate::error::LabError;
 use crate::host::interrupt;
 use crate::limits::REPLY_MAX;
+
+/// Tables and indexes of the load: object type for `alter`, name, bytes.
+const RELATIONS: &str = "select case c.relkind when 'i' then 'index' else 'table' end, c.oid::regclass::text, \
+     pg_relation_size(c.oid)::int8 from pg_class c join pg_namespace n on n.oid = c.relnamespace \
+     where c.relkind in ('r', 'i') and n.nspname = 'millrace_orders' order by 3 desc, 2";
 
 /// A session that reads values of the complete cluster.
 pub(crate) struct PostgresSession {
@@ -159,7 +164,18 @@ impl Session for PostgresSession {
     }
 
     fn spread(&mut self, shares: u32, place: &dyn Fn(u32) -> Result<PathBuf, LabError>) -> Result<(), LabError> {
-        tablespaces::spread(self, shares, place)
+        for number in 1..shares {
+            let location = place(number)?.display().to_string().replace('\'', "''");
+            self.run("make a tablespace", &format!("create tablespace millrace_{number} location '{location}'"))?;
+        }
+        let relations = self.relations(RELATIONS)?;
+        let bytes: Vec<u64> = relations.iter().map(|(.., bytes)| *bytes).collect();
+        for ((kind, name, _), share) in relations.iter().zip(shares_of(&bytes, shares as usize)) {
+            if share > 0 {
+                self.run("move a table", &format!("alter {kind} {name} set tablespace millrace_{share}"))?;
+            }
+        }
+        Ok(())
     }
 
     /// The process that copies log segments to the archive.

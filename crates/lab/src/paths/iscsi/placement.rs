@@ -17,7 +17,7 @@ use crate::placement::directories::Directories;
 use crate::placement::part::Part;
 use crate::placement::restore::{Method, tree_size};
 use crate::placement::workdir::{make_directory, own, remove_tree};
-use crate::plan::{IscsiClient, IscsiSettings, Tuning};
+use crate::plan::{IscsiClient, IscsiSettings, Knob};
 use crate::sys::User;
 
 /// One filer for each part, with the LUNs of its file system.
@@ -129,7 +129,7 @@ impl Placement for Luns {
         let mut storage = IscsiStorage::new(self.settings.depth);
         for part in self.parts() {
             let log = |what: &str| format!("{what}-{}", order.sequence);
-            let filer = self.serve(*part, order.medium, &Tuning::arguments(&order.tuning.filer), &log("filer"))?;
+            let filer = self.serve(*part, order.medium, &Knob::arguments(&order.tuning.filer), &log("filer"))?;
             let attached = self.attach(*part, &filer, None, &log("attach"))?;
             storage.push(*part, attached, filer);
         }

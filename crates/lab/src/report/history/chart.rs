@@ -9,7 +9,7 @@ use super::super::plot::{self, Axis};
 use super::super::scale::Scale;
 use super::super::svg::{Svg, commands, width_of};
 use super::super::words::signed;
-use super::{interval_words, point_name, step_words};
+use super::words::{interval_words, point_name, step_words};
 
 /// Number of marks above which they are drawn small.
 const MARKS_LARGE_MAX: f64 = 30.0;

@@ -6,10 +6,10 @@ use std::str::FromStr;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use dnfs::{Client, Credentials, Error, FsError, NfsUrl};
 
-use crate::error_printing::text;
+use crate::error_printing::{refusal, text};
 
 /// How long a mount is retried while no server listens: a filer that was started just before is not ready at once.
 const LISTEN_WAIT: Duration = Duration::from_secs(2);
@@ -53,11 +53,11 @@ impl Display for Wait {
 pub(super) fn mount_once(url: &NfsUrl, who: &Credentials, wait: Option<Wait>) -> anyhow::Result<Client> {
     match wait {
         Some(wait) => mount_within(url, who, wait),
-        None => mount_soon(url, who).map_err(anyhow::Error::new),
+        None => mount_soon(url, who),
     }
 }
 
-fn mount_soon(url: &NfsUrl, who: &Credentials) -> Result<Client, Error> {
+fn mount_soon(url: &NfsUrl, who: &Credentials) -> anyhow::Result<Client> {
     let end = Instant::now() + LISTEN_WAIT;
     loop {
         let mounted = Client::mount(url, who);
@@ -67,8 +67,11 @@ fn mount_soon(url: &NfsUrl, who: &Credentials) -> Result<Client, Error> {
             Err(Error::NoMountService { .. }) => true,
             _ => false,
         };
-        if !is_silent || Instant::now() >= end {
-            return mounted;
+        if !is_silent {
+            return Ok(mounted?);
+        }
+        if Instant::now() >= end {
+            return mounted.with_context(|| late(Wait::For(LISTEN_WAIT)));
         }
         std::thread::sleep(LISTEN_PAUSE);
     }
@@ -89,9 +92,9 @@ fn mount_within(url: &NfsUrl, who: &Credentials, wait: Wait) -> anyhow::Result<C
         }
     });
     let begin = Instant::now();
-    let (mut last, mut told): (Option<anyhow::Error>, Option<Instant>) = (None, None);
+    let (mut last, mut printed): (Option<anyhow::Error>, Option<Instant>) = (None, None);
     loop {
-        let until_line = told.map_or(begin + QUIET, |told| told + REPEAT);
+        let until_line = printed.map_or(begin + QUIET, |printed| printed + REPEAT);
         let end = match wait {
             Wait::For(time) => begin.checked_add(time).unwrap_or(until_line),
             Wait::Forever => until_line,
@@ -104,15 +107,24 @@ fn mount_within(url: &NfsUrl, who: &Credentials, wait: Wait) -> anyhow::Result<C
         }
         let now = Instant::now();
         if matches!(wait, Wait::For(_)) && now >= end {
-            let late = format!("the server did not serve it within {wait}");
-            return Err(last.unwrap_or_else(|| anyhow!("no answer from the server")).context(late));
+            return Err(last.unwrap_or_else(|| silent(url)).context(late(wait)));
         }
         if now >= until_line {
             let cause = last.as_ref().map_or_else(|| "no answer yet".to_owned(), text);
             eprintln!("millrace: waiting for {url}: {cause}");
-            told = Some(now);
+            printed = Some(now);
         }
     }
+}
+
+/// No attempt has ended yet.
+fn silent(url: &NfsUrl) -> anyhow::Error {
+    let hint = "the server does not run, is still starting, or is stopped or overloaded: check it there, then the route and the firewall";
+    refusal(format!("no answer from {}, port {}", url.servers.join(", "), url.nfs_port()), hint)
+}
+
+fn late(wait: Wait) -> String {
+    format!("the server did not serve it within {wait}")
 }
 
 /// Whether an error may come from a server that is away or does not serve its exports yet.

@@ -39,12 +39,16 @@ fn versions_of(program: &OsStr) -> Vec<PathBuf> {
 pub(super) fn not_run(program: &OsStr, error: std::io::Error) -> ExitCode {
     let is_missing = error.kind() == ErrorKind::NotFound || locate(program).is_none();
     if !is_missing {
-        let hint = if error.kind() == ErrorKind::PermissionDenied {
-            "if it is a program, let this user run it: chmod +x FILE"
-        } else {
-            ""
+        let is_directory = locate(program).is_some_and(|path| path.is_dir());
+        let shown = program.display();
+        let (error, hint) = match error.kind() {
+            _ if is_directory => (anyhow!("it is a directory"), "name a program, with its arguments after it".to_owned()),
+            ErrorKind::PermissionDenied => {
+                (anyhow!(error), format!("if it is a program, let this user run it: chmod +x {shown}"))
+            }
+            _ => (anyhow!(error), String::new()),
         };
-        print_error(&hinted(anyhow!(error).context(format!("run {}", program.display())), hint));
+        print_error(&hinted(error.context(format!("run {shown}")), hint));
         return ExitCode::from(NOT_EXECUTABLE);
     }
     let in_path = !program.as_bytes().contains(&b'/');

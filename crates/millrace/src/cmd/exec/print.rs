@@ -9,25 +9,12 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, anyhow};
 use dnfs::mount::MountSpec;
 
-use super::{Args, Environment, parse_mount};
+use super::{Args, Environment, Format, parse_mount};
 use crate::error_printing::refusal;
 
 mod containers;
 mod systemd;
 mod version;
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Format {
-    /// Variables for a shell: eval "$(millrace exec … --print env)"
-    Env,
-    /// A drop-in for a service
-    Systemd,
-    /// A compose file
-    Compose,
-    /// A Kubernetes pod
-    #[value(name = "k8s")]
-    Kubernetes,
-}
 
 /// Who runs the printed service or container.
 #[derive(Clone, Copy)]
@@ -36,7 +23,7 @@ pub(super) struct User {
     gid: u32,
 }
 
-/// What of a program decides how it is started, told and stopped.
+/// What of a program decides how it is started, reloaded and stopped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Postgres,

@@ -29,7 +29,8 @@ pub(super) struct Attach {
     /// btrfs or --mount
     #[arg(required = true, num_args = 1..=LUNS_MAX, value_name = "URL")]
     urls: Vec<String>,
-    /// Make a file system; refused if the LUN already has one or another signature. Several LUNs: btrfs, striped
+    /// Make a file system of this kind on the LUN. Refused if the LUN has a file system or another signature, unless --force is
+    /// given. On several LUNs only btrfs, striped over them
     #[arg(long, value_name = "KIND", value_enum)]
     mkfs: Option<Kind>,
     /// Let --mkfs overwrite an existing file system; its data is lost
@@ -88,7 +89,7 @@ pub(super) fn run(args: &Attach) -> anyhow::Result<()> {
         urls.push(url);
     }
     host::check(args, &urls).with_context(|| phrase(&urls))?;
-    let choice = client::choose(args, &urls).with_context(|| phrase(&urls))?;
+    let choice = client::choose(args.client, args.initiator.as_deref(), &urls).with_context(|| phrase(&urls))?;
     let Err(error) = attach(args, &urls, &choice) else { return Ok(()) };
     match client::instead(args.client, &error) {
         Some(choice) => attach(args, &urls, &choice),

@@ -109,6 +109,10 @@ pub(super) fn all() -> anyhow::Result<Vec<Attached>> {
     let root = root();
     let entries = match fs::read_dir(&root) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let what = format!("list the attached LUNs in {}: permission denied", root.display());
+            return Err(refusal(what, "run it as root: only root attaches LUNs"));
+        }
         entries => entries.with_context(|| format!("list {}", root.display()))?,
     };
     let mut found = Vec::new();
@@ -137,7 +141,7 @@ pub(super) fn lock_all() -> anyhow::Result<File> {
     }
 }
 
-/// As [`all`]; none for a user who may not look, who is not root.
+/// As [`all`]. `None` for a user that may not read the directory: only root may.
 pub(super) fn all_visible() -> anyhow::Result<Option<Vec<Attached>>> {
     match fs::read_dir(root()) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),

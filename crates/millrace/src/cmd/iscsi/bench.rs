@@ -119,7 +119,7 @@ fn print(args: &Bench, url: &IscsiUrl, report: &Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses to write to a LUN that is a block device of this host, whatever URL it was attached by: `lun` is who it says it is.
+/// Refuses to write to a LUN that is a block device of this host, by any URL. `lun` is the identity that it reports.
 fn check_unused(url: &IscsiUrl, lun: Option<&str>) -> anyhow::Result<()> {
     let Some(all) = attached::all_visible()? else {
         // Its directory is that of its URL, and a disk of the kernel that of its target and number; more is not seen.

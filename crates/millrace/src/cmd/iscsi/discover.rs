@@ -41,7 +41,7 @@ pub(super) fn run(args: &Discover) -> anyhow::Result<()> {
     }
     if targets.is_empty() {
         eprintln!(
-            "the portal lists no target for {}: no LUN exists, or none is mapped to this initiator (millrace lun map)",
+            "the portal lists no target for {}: no LUN exists, or no LUN is mapped to this initiator (millrace lun map)",
             options.name
         );
     }

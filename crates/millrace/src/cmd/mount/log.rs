@@ -1,6 +1,7 @@
 //! Where the process that serves a mount writes its messages.
 
-use anyhow::Context as _;
+use crate::error_printing::hinted;
+use anyhow::anyhow;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::net::UnixDatagram;
@@ -16,11 +17,10 @@ pub(super) fn to(file: Option<&Path>, is_background: bool) -> anyhow::Result<()>
     let builder = tracing_subscriber::fmt().with_env_filter(filter()).with_ansi(false).log_internal_errors(false);
     match file {
         Some(path) => {
-            let file = OpenOptions::new()
-                .create(true)
-                .append(true)
-                .open(path)
-                .with_context(|| format!("open the log {}", path.display()))?;
+            let file = OpenOptions::new().create(true).append(true).open(path).map_err(|error| {
+                let hint = "name a file in a directory that exists and that this user may write";
+                hinted(anyhow!(error).context(format!("open the log {}", path.display())), hint)
+            })?;
             builder.with_writer(Arc::new(file)).init();
         }
         None if is_background => builder.without_time().with_writer(SystemLog::connect).init(),

@@ -44,6 +44,13 @@ impl std::str::FromStr for Options {
 }
 
 fn unknown(option: &str) -> String {
+    // An option of nfs(5) that a URL takes, or refuses with a reason.
+    let url = format!("nfs://HOST/EXPORT?{option}");
+    match url.parse::<dnfs::NfsUrl>() {
+        Ok(_) => return format!("{option} is an option of the client: write it into the URL, as in {url}"),
+        Err(error @ dnfs::UrlError::Value { .. }) => return error.to_string().replace(" in the URL", ""),
+        Err(_) => {}
+    }
     format!(
         "unknown option {option}; known are ro, rw, exec, noexec, allow_other, group=GROUP, log=FILE, and the options that mount(8) reads \
          itself (fstab(5)); options of the client go into the URL, as in nfs://HOST/EXPORT?rsize=65536"
@@ -119,7 +126,10 @@ mod tests {
         assert_eq!(parsed, Options { read_only: true, no_exec: true, group: Some("mysql".into()), ..Options::default() });
         assert_eq!("ro,rw,noexec,exec,group,defaults".parse(), Ok(Options::default()));
         assert_eq!("remount,ro".parse::<Options>(), Err(REMOUNT.into()));
-        assert_eq!("rsize=8192".parse::<Options>(), Err(unknown("rsize=8192")));
+        let refused = |text: &str| text.parse::<Options>().unwrap_err();
+        assert!(refused("rsize=8192").contains("nfs://HOST/EXPORT?rsize=8192"));
+        assert!(refused("sec=krb5").contains("xprtsec=tls") && refused("vers=4.2").contains("expected 3"));
+        assert!(refused("rozo").contains("unknown option rozo; known are ro, rw"));
     }
 
     #[test]

@@ -118,31 +118,46 @@ fn download(from: &str, to: &str, interrupts: &Interrupts) -> anyhow::Result<u64
     }
     let part = sibling(&path);
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.is_dir()) {
-        let hint = format!("create it: mkdir -p {}", parent.display());
-        return Err(refusal(
-            format!("copy {} to {}: there is no directory {}", source.url, path.display(), parent.display()),
-            hint,
-        ));
+        let what = format!("copy {} to {}", source.url, path.display());
+        return Err(match parent.ancestors().find(|above| above.exists()).filter(|above| !above.is_dir()) {
+            Some(file) => refusal(
+                format!("{what}: {} is a file, not a directory", file.display()),
+                "name a directory, or a file in one, as the destination",
+            ),
+            None => refusal(
+                format!("{what}: there is no directory {}", parent.display()),
+                format!("create it: mkdir -p {}", parent.display()),
+            ),
+        });
     }
     let copied = (|| {
-        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(attributes.mode & 0o777).open(&part)?;
+        let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(attributes.mode & 0o777).open(&part);
+        let mut file = opened.map_err(|error| local(&path, error))?;
         let mut progress = Progress::new();
         let mut done = 0;
         let bytes = read_file(&source.client, &handle, |bytes| {
             interrupts.check()?;
-            file.write_all(bytes)?;
+            file.write_all(bytes).map_err(|error| local(&path, error))?;
             done += bytes.len() as u64;
             progress.show(|| share(done, attributes.size));
             Ok(())
         })?;
-        file.sync_all()?;
-        std::fs::rename(&part, &path)?;
+        file.sync_all().and_then(|()| std::fs::rename(&part, &path)).map_err(|error| local(&path, error))?;
         anyhow::Ok(bytes)
     })();
     if copied.is_err() {
         let _ = std::fs::remove_file(&part);
     }
     copied.with_context(|| format!("copy {} to {}", source.url, path.display()))
+}
+
+/// An error of the file on this host.
+fn local(path: &Path, error: io::Error) -> anyhow::Error {
+    let hint = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space on this host, or name a path on another file system",
+        _ => "name a path in a directory of this host that this user may write",
+    };
+    hinted(anyhow!(error).context(format!("write the local file {}", path.display())), hint)
 }
 
 fn sibling(path: &Path) -> PathBuf {

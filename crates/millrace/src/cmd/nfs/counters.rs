@@ -1,10 +1,11 @@
-//! `counters`: what the segments of this host's mounts tell.
+//! `counters`: what the segments of this host's mounts contain.
 
 pub(crate) mod gather;
 mod options;
 mod text;
 
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gather::{Mounts, State};
@@ -47,14 +48,18 @@ Examples:
   millrace nfs counters --json | jq '.[].calls_in_progress'
 
 A call is shown as in progress once it has waited for a second. --remove-dead never removes data
-that a mount has not saved yet, or an error that no program has received yet.";
+that the server has not committed, or an error that no program has received. After a refused COMMIT
+the data is lost: no program can save it, and the next fsync of the file returns the error.
+
+Exit codes: 0 printed; 2 this user has no mount, or the named mount cannot be read.";
 
 pub(super) fn run(args: &Counters) -> anyhow::Result<()> {
+    let named = args.runtime_dir.as_deref().map(of_mount).transpose()?;
     if args.prometheus {
-        print!("{}", prometheus::page(args.runtime_dir.as_deref())?);
+        print!("{}", prometheus::page(named.as_deref())?);
         return Ok(());
     }
-    let runtime = match &args.runtime_dir {
+    let runtime = match &named {
         Some(directory) => directory.parent().unwrap_or(directory).to_owned(),
         None => dnfs::mount::runtime_root(),
     };
@@ -66,11 +71,8 @@ pub(super) fn run(args: &Counters) -> anyhow::Result<()> {
         return Ok(());
     }
     let interval = args.seconds.map(Duration::from_secs_f64);
-    let mut mounts = match &args.runtime_dir {
-        Some(directory) => gather::one(directory, interval)?.ok_or_else(|| {
-            let hint = "leave it out for all mounts of this user; it is a directory in /dev/shm/millrace-UID";
-            refusal(format!("read the counters in {}: no mount was made there", directory.display()), hint)
-        })?,
+    let mut mounts = match &named {
+        Some(directory) => gather::one(directory, interval)?.ok_or_else(|| no_mount(directory, "no mount was made there"))?,
         None => gather::all(&runtime, interval),
     };
     if mounts.reports.is_empty() && mounts.unreadable.is_empty() {
@@ -89,6 +91,26 @@ pub(super) fn run(args: &Counters) -> anyhow::Result<()> {
     }
     say_left_out(&mounts, dead);
     Ok(())
+}
+
+/// The directory that the user named, as an absolute path, if it has the segment of a mount.
+fn of_mount(named: &Path) -> anyhow::Result<PathBuf> {
+    let directory = std::path::absolute(named).map_err(|_| no_mount(named, "the path is empty"))?;
+    match directory.join("segment").metadata() {
+        Ok(_) => Ok(directory),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            let what = format!("read the counters in {}: permission denied", named.display());
+            Err(refusal(what, "run it as the user whose programs made the mount"))
+        }
+        Err(_) if directory.is_dir() => Err(no_mount(named, "no mount was made there")),
+        Err(_) => Err(no_mount(named, "no such directory")),
+    }
+}
+
+fn no_mount(named: &Path, why: &str) -> anyhow::Error {
+    let hint = "name the directory that `millrace nfs counters` prints after the URL of a mount; without a name it shows all mounts \
+                of this user";
+    refusal(format!("read the counters in {}: {why}", named.display()), hint)
 }
 
 /// What is not among the figures goes to stderr.

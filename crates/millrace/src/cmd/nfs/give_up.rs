@@ -132,8 +132,7 @@ fn find(wanted: Option<&OsStr>) -> anyhow::Result<Option<Found>> {
             hinted(what, format!("if no program uses it: rm -r {}", directory.display()))
         });
         if let Some(observer) = observer? {
-            let name = observer.paths().first().map(|path| format!("{} on {}", path.path, path.url));
-            let name = name.unwrap_or_else(|| directory.display().to_string());
+            let name = all_names(&observer).into_iter().next().unwrap_or_else(|| directory.display().to_string());
             all.push(Found { directory, observer, name });
         }
     }
@@ -141,11 +140,17 @@ fn find(wanted: Option<&OsStr>) -> anyhow::Result<Option<Found>> {
         all.retain(|found| is_meant(found, wanted));
     }
     if all.len() > 1 {
-        let names: Vec<&str> = all.iter().map(|found| found.name.as_str()).collect();
-        let what = format!("give up a mount: this user has {}: {}", all.len(), names.join(", "));
-        return Err(refusal(what, "name one by its URL, or by its directory (millrace nfs counters --all)"));
+        let each = |found: &Found| format!("{} ({})", found.directory.display(), all_names(&found.observer).join(", "));
+        let what = format!("give up a mount: {} mounts of this user may be meant", all.len());
+        let hint = format!("name one by its directory: {}", all.iter().map(each).collect::<Vec<_>>().join("; "));
+        return Err(refusal(what, hint));
     }
     Ok(all.pop())
+}
+
+/// `/db on nfs://filer/vol` of each path at which programs had it, newest first.
+fn all_names(observer: &Observer) -> Vec<String> {
+    observer.paths().iter().map(|path| format!("{} on {}", path.path, path.url)).collect()
 }
 
 fn is_meant(found: &Found, wanted: &OsStr) -> bool {
@@ -198,9 +203,10 @@ fn save(found: &Found) -> anyhow::Result<(Vec<UnsavedFile>, String)> {
 fn not_saved(found: &Found, left: &[UnsavedFile], reason: &str) -> anyhow::Error {
     let what = format!("give up {}: {} not saved: {reason}{}", found.name, files(left), listed(left));
     let hint = if left.iter().any(|file| file.has_error) {
-        "the server refused data of a file, and no program has received this error; --force ends the mount and loses the data"
+        "the server refused or lost data of a file, and no program has received the error: the next fsync of the file returns it \
+         (millrace exec … -- sync FILE); --force ends the mount and loses the data"
     } else {
-        "start the server, then try again; --force ends the mount and loses the data"
+        "start the server, or continue it if it is stopped, then try again; --force ends the mount and loses the data"
     };
     refusal(what, hint)
 }

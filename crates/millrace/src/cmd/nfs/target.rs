@@ -1,7 +1,9 @@
 //! From a URL to the object it names: mount what can be mounted, then walk the rest.
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use dnfs::{Attributes, Client, Credentials, Error, FileHandle, FileKind, FsError, NfsUrl};
+
+use crate::error_printing::refusal;
 
 /// Symbolic links followed in one path, as in Linux.
 const LINKS_MAX: usize = 40;
@@ -40,30 +42,41 @@ impl Target {
         }
     }
 
-    fn walk(client: Client, url: NfsUrl, rest: Vec<Vec<u8>>) -> Result<Self, Error> {
+    fn walk(client: Client, url: NfsUrl, rest: Vec<Vec<u8>>) -> anyhow::Result<Self> {
         let root = client.parts().root;
         let mut object = Some((root, client.getattr(&root)?));
         let mut place = None;
         let mut links = 0;
         let mut todo: Vec<Vec<u8>> = rest.into_iter().rev().collect();
         while let Some(name) = todo.pop() {
-            let Some((dir, attributes)) = object else { return Err(Error::Fs(FsError::NotFound)) };
+            let last = place.as_ref().map(|(_, name): &(_, Vec<u8>)| String::from_utf8_lossy(name).into_owned());
+            let at_last = |error| anyhow!(Error::Fs(error)).context(last.unwrap_or_else(|| "the mounted path".to_owned()));
+            let Some((dir, attributes)) = object else { return Err(at_last(FsError::NotFound)) };
             if attributes.kind != FileKind::Directory {
-                return Err(Error::Fs(FsError::NotDirectory));
+                return Err(at_last(FsError::NotDirectory));
             }
             let found = match client.lookup(&dir, &name) {
                 Ok((handle, Some(attributes))) => Some((handle, attributes)),
                 Ok((handle, None)) => Some((handle, client.getattr(&handle)?)),
                 Err(Error::Fs(FsError::NotFound)) => None,
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             };
             if let Some((handle, Attributes { kind: FileKind::Symlink, .. })) = found {
                 let mut text = Vec::new();
                 client.readlink(&handle, &mut text)?;
                 links += 1;
-                // An absolute link means a path of whoever mounts; here nobody does.
-                if links > LINKS_MAX || text.starts_with(b"/") {
-                    return Err(Error::Fs(FsError::InvalidArgument));
+                let name = String::from_utf8_lossy(&name);
+                if links > LINKS_MAX {
+                    let why = format!("{name} is a symbolic link, and more than {LINKS_MAX} links follow one another");
+                    return Err(refusal(why, "name the target of the link by its URL"));
+                }
+                // An absolute link leads to a path of the host that mounts; this command mounts nothing.
+                if text.starts_with(b"/") {
+                    let why = format!("{name} is a symbolic link to the absolute path {}", String::from_utf8_lossy(&text));
+                    return Err(refusal(
+                        why,
+                        "name the file by its own URL; a program under `millrace exec` can follow the link",
+                    ));
                 }
                 let names = text.split(|&byte| byte == b'/').filter(|name| !name.is_empty());
                 todo.extend(names.rev().map(<[u8]>::to_vec));

@@ -87,10 +87,14 @@ fn cannot_listen(address: SocketAddr, place: &str, error: &std::io::Error) -> an
 pub(super) fn cannot_bind_admin(path: &Path, error: &std::io::Error, from_file: bool) -> anyhow::Error {
     let shown = path.display();
     let hint = match error.kind() {
+        ErrorKind::AddrInUse if path.is_dir() => "it is a directory: name a file in it with --admin PATH",
         ErrorKind::AddrInUse => "a filer answers there, or a file exists there: name another path with --admin PATH",
-        ErrorKind::InvalidInput => "a socket path has to be shorter than 108 bytes: name another with --admin PATH",
+        ErrorKind::InvalidInput | ErrorKind::InvalidFilename => {
+            "a socket path has to be shorter than 108 bytes: name another with --admin PATH"
+        }
         ErrorKind::NotFound => "its directory does not exist: make it, or name another path with --admin PATH",
-        _ => "name another path with --admin PATH",
+        ErrorKind::NotADirectory => "a part of its path is a file: name another path with --admin PATH",
+        _ => "name a path in a directory that this user may write: --admin PATH",
     };
     let place = if from_file { "admin = \"PATH\" in [filer]" } else { "--admin PATH" };
     refusal(format!("make the admin socket {shown}: {error}"), hint.replace("--admin PATH", place))

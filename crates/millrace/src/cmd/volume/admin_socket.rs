@@ -1,7 +1,8 @@
-//! One request to a running filer over its admin socket. A filer that does not answer is told of within seconds; one that works
-//! on a long request is waited for.
+//! One request to a running filer over its admin socket. A filer that does not answer is reported within seconds; while one works
+//! on a long request, the command waits.
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -20,13 +21,7 @@ const ANYBODY: &str = "{\"op\":\"ping\"}\n";
 /// One line there, one line back.
 pub(super) fn ask(admin: &Path, request: &Value) -> anyhow::Result<String> {
     let shown = admin.display();
-    let mut stream = UnixStream::connect(admin).map_err(|error| {
-        let hint = match error.kind() {
-            ErrorKind::PermissionDenied => "run it as the user who runs that filer, or as root: no other user may use the socket",
-            _ => "start `millrace serve` first; with --json its first line names the admin socket",
-        };
-        refusal(format!("reach a filer at {shown}: {error}"), hint)
-    })?;
+    let mut stream = UnixStream::connect(admin).map_err(|error| not_reached(admin, &error))?;
     let talked = || format!("talk to the filer at {shown}");
     stream.set_read_timeout(Some(SILENCE)).and_then(|()| stream.set_write_timeout(Some(SILENCE))).with_context(talked)?;
     if let Err(error) = writeln!(stream, "{request}") {
@@ -47,6 +42,32 @@ pub(super) fn ask(admin: &Path, request: &Value) -> anyhow::Result<String> {
         return Err(anyhow!("the filer closed the connection without a reply")).with_context(talked);
     }
     String::from_utf8(line).with_context(talked)
+}
+
+/// Why no filer answers at this path.
+fn not_reached(admin: &Path, error: &std::io::Error) -> anyhow::Error {
+    let shown = admin.display();
+    let found = admin.metadata().ok();
+    let is_socket = found.as_ref().is_some_and(|found| found.file_type().is_socket());
+    match (error.kind(), found) {
+        (ErrorKind::PermissionDenied, _) => refusal(
+            format!("reach a filer at {shown}: {error}"),
+            "run it as the user who runs that filer, or as root: no other user may use the socket",
+        ),
+        (ErrorKind::ConnectionRefused, Some(_)) if is_socket => refusal(
+            format!("reach a filer at {shown}: {error}"),
+            "the filer that made this socket has ended, or is still starting: start `millrace serve` again, or wait",
+        ),
+        (_, Some(found)) if !is_socket => {
+            let kind = if found.is_dir() { "a directory" } else { "not a socket" };
+            let hint = "name the admin socket: `millrace serve --json` prints its path, which is admin.sock in its state directory by default";
+            refusal(format!("reach a filer at {shown}: it is {kind}"), hint)
+        }
+        _ => refusal(
+            format!("reach a filer at {shown}: {error}"),
+            "start `millrace serve` first; with --json its first line names the admin socket",
+        ),
+    }
 }
 
 fn is_timeout(kind: ErrorKind) -> bool {

@@ -49,7 +49,7 @@ pub(super) enum Order {
     Resize {
         /// The volume
         volume: String,
-        /// Such as 500GiB; none: no quota, as large as the file system
+        /// Such as 500GiB; the word none removes the quota
         size: String,
         /// Accept a quota below the space in use, or below one WRITE of a client: no file can grow then
         #[arg(long)]
@@ -70,7 +70,7 @@ pub(super) enum Order {
 
 impl Order {
     /// The phrase for its errors, and the request to the filer.
-    pub(super) fn request(&self) -> anyhow::Result<(&'static str, Value)> {
+    pub(super) fn request(&self) -> anyhow::Result<(String, Value)> {
         let asked = |op, volume, keys| json!({"op": op, "volume": volume, "keys": Value::Object(keys)});
         // An older filer does not know the word.
         let order = |op, volume, keys, force: bool| {
@@ -81,32 +81,39 @@ impl Order {
             request
         };
         Ok(match self {
-            Self::List => ("list the volumes of the filer", json!({"op": "volume-list"})),
-            Self::Show { volume } => ("show the volume", asked("volume-show", volume, Map::new())),
+            Self::List => ("list the volumes of the filer".into(), json!({"op": "volume-list"})),
+            Self::Show { volume } => (format!("show volume {volume}"), asked("volume-show", volume, Map::new())),
             Self::Create { volume, dir, clients, path, quota, force, keys } => {
-                let mut keys = parsed(keys)?;
+                let phrase = format!("create volume {volume}");
+                let mut keys = parsed(&phrase, keys)?;
                 let dir = std::path::absolute(dir).with_context(|| format!("find {}", dir.display()))?;
                 let dir = dir.to_str().with_context(|| format!("write {} into the file: it is not UTF-8", dir.display()))?;
                 let given =
                     [("dir", Some(dir)), ("clients", Some(clients)), ("path", path.as_deref()), ("quota", quota.as_deref())];
                 for (key, value) in given.into_iter().filter_map(|(key, value)| Some((key, value?))) {
                     if keys.insert(key.to_owned(), value.into()).is_some() {
-                        return Err(refusal(format!("create volume {volume}: {key} is given twice"), ""));
+                        return Err(twice(&phrase, key));
                     }
                 }
-                ("create the volume", order("volume-create", volume, keys, *force))
+                (phrase, order("volume-create", volume, keys, *force))
             }
             Self::Resize { volume, size, force } => {
+                let phrase = format!("resize volume {volume}");
                 let quota = match (size.as_str(), parse_bytes(size)) {
                     (NO_QUOTA, _) => Value::Null,
                     (_, Ok(bytes)) => bytes_text(bytes).into(),
                     (_, Err(error)) => {
-                        return Err(refusal(format!("resize the volume {volume}: {error}"), "as in 500GiB, or none"));
+                        return Err(refusal(format!("{phrase}: {error}"), "as in 500GiB; the word none removes the quota"));
                     }
                 };
-                ("resize the volume", order("volume-set", volume, Map::from_iter([("quota".to_owned(), quota)]), *force))
+                (phrase, order("volume-set", volume, Map::from_iter([("quota".to_owned(), quota)]), *force))
             }
-            Self::Set { volume, keys, force } => ("set keys of the volume", order("volume-set", volume, parsed(keys)?, *force)),
+            Self::Set { volume, keys, force } => {
+                let names: Vec<&str> = keys.iter().map(|key| key.split('=').next().unwrap_or_default()).collect();
+                let phrase = format!("set {} of volume {volume}", names.join(", "));
+                let keys = parsed(&phrase, keys)?;
+                (phrase, order("volume-set", volume, keys, *force))
+            }
         })
     }
 
@@ -120,17 +127,23 @@ impl Order {
     }
 }
 
-fn parsed(keys: &[String]) -> anyhow::Result<Map<String, Value>> {
+fn parsed(phrase: &str, keys: &[String]) -> anyhow::Result<Map<String, Value>> {
     let mut map = Map::new();
     for written in keys {
-        let no_key = || refusal(format!("set {written:?}: it is not KEY=VALUE"), "as in access=ro");
+        let no_key =
+            || refusal(format!("{phrase}: {written:?} is not KEY=VALUE"), "as in access=ro; docs/filer.md lists the keys");
         let (key, value) = written.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or_else(no_key)?;
         let value = if value.is_empty() { Value::Null } else { value.into() };
         if map.insert(key.to_owned(), value).is_some() {
-            return Err(refusal(format!("set {key} twice"), ""));
+            return Err(twice(phrase, key));
         }
     }
     Ok(map)
+}
+
+/// A key has one value.
+fn twice(phrase: &str, key: &str) -> anyhow::Error {
+    refusal(format!("{phrase}: {key} is given twice"), "give each key once")
 }
 
 fn print_list(volumes: &[VolumeStatus]) {

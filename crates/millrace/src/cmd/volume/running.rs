@@ -16,7 +16,7 @@ struct RunningFiler {
 /// The admin socket of the only filer that this user runs. `phrase` is what it is wanted for.
 ///
 /// # Errors
-/// There is none, or several, which are listed.
+/// No filer runs, or several run, which are listed.
 pub(super) fn only_admin_socket(phrase: &str) -> anyhow::Result<PathBuf> {
     let mut found = running_filers(Path::new("/proc"));
     match (found.pop(), found.is_empty()) {

@@ -1,4 +1,5 @@
-//! A client with a directory of its own: makes calls by seed, notes what it is promised, checks it after an injected crash.
+//! A client with its own directory. It makes seeded calls, notes the promises that it gets, and
+//! checks them after an injected crash.
 
 use super::promises::{Change, File, Names, Object, SECTOR, Value, fill};
 use crate::support::wire::{Reply, Wire, place, write_args};
@@ -15,19 +16,19 @@ use std::io::Write;
 use std::path::Path;
 
 const FILES_MAX: usize = 12;
-/// Of a file, in sectors.
+/// Maximum size of a file, in sectors.
 const SIZE_MAX: usize = 512;
-/// Of one write, in sectors.
+/// Maximum size of one write, in sectors.
 const WRITE_MAX: u64 = 48;
-/// Last calls that are printed when something is wrong.
+/// Number of last calls that are printed if something is wrong.
 const LATEST: usize = 24;
 
 /// Why a client stopped.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Stopped {
-    /// Its connection ended: the crash.
+    /// Its connection ended, because of the crash.
     Cut,
-    /// The filer refuses to promise anything: a flush failed.
+    /// The filer promises nothing any more, because a flush failed.
     Refused,
 }
 
@@ -36,23 +37,24 @@ pub struct Lane {
     number: u64,
     rng: Rng,
     root: FileHandle,
-    /// Of the two directories its names are in.
+    /// The two directories that contain its names.
     directories: [FileHandle; 2],
     files: Vec<File>,
-    /// What the names lead to: as acknowledged, then as they may be after calls that failed or got no answer.
+    /// The objects of the names: first as acknowledged, then as they may be after calls that failed
+    /// or got no reply.
     names: Vec<Names>,
     versions: u32,
     latest: VecDeque<String>,
-    /// Answers so far.
+    /// Number of replies so far.
     pub answers: u64,
-    /// Answers that said the store is full.
+    /// Number of replies that reported a full store.
     pub full: u64,
 }
 
 type Outcome<T> = Result<T, Stopped>;
 
 impl Lane {
-    /// Makes its directory.
+    /// Makes the client's directory.
     pub fn new(wire: &mut Wire, number: u64, rng: Rng) -> Self {
         let root = wire.root();
         let mut make = |dir, name: &str| {
@@ -76,7 +78,8 @@ impl Lane {
         }
     }
 
-    /// Makes calls until it is stopped; `answered` hears of each answer, and stops it by saying no.
+    /// Makes calls until it is stopped. `answered` is called for each reply, and stops the client
+    /// by returning false.
     pub fn load(&mut self, port: u16, mut answered: impl FnMut() -> bool) -> Stopped {
         let Ok(mut wire) = Wire::try_connect(port) else { return Stopped::Cut };
         wire.xid = self.rng.below(1 << 31) as u32;
@@ -204,7 +207,7 @@ impl Lane {
         Ok(())
     }
 
-    /// A change of names; none when it was refused for lack of space.
+    /// Makes a change of names. `None` if it was refused for lack of space.
     fn change<T>(
         &mut self,
         wire: &mut Wire,
@@ -221,7 +224,8 @@ impl Lane {
         };
         match read(&reply) {
             Ok(done) => {
-                // Whatever failed before was refused and not begun: a volume that had failed to flush refuses everything.
+                // Changes that failed before were refused and not begun, because a volume that has
+                // failed to flush refuses everything.
                 self.names = vec![after];
                 Ok(Some(done))
             }
@@ -255,7 +259,7 @@ impl Lane {
         done.map(drop)
     }
 
-    /// False when it was refused for lack of space.
+    /// Returns false if the call was refused for lack of space.
     fn set_attr(&mut self, wire: &mut Wire, object: FileHandle, new_attributes: SetAttr) -> Outcome<bool> {
         self.tell(format!("set mode {:?}, size {:?} of {object:?}", new_attributes.mode, new_attributes.size));
         let reply = self.call(wire, Procedure::SetAttr, &SetAttrArgs { object, new_attributes, guard: None })?;
@@ -265,7 +269,7 @@ impl Lane {
         }
     }
 
-    /// Several writes at once, to different sectors of a file.
+    /// Sends several writes of different sectors of a file at once.
     fn write(&mut self, wire: &mut Wire) -> Outcome<()> {
         let Some((file, handle)) = self.a_file() else { return Ok(()) };
         let count = 1 + self.rng.index(4);
@@ -331,7 +335,8 @@ impl Lane {
         Ok(reply)
     }
 
-    /// What a refusal means: a full store is part of the test, a filer that fails ends the load, anything else is a fault.
+    /// Handles a refusal. A full store is part of the test, a filer that fails ends the load, and
+    /// anything else is a fault.
     fn refused(&mut self, status: NfsStatus) -> Outcome<()> {
         match status {
             NfsStatus::NoSpc | NfsStatus::DQuot => {
@@ -350,17 +355,18 @@ impl Lane {
         self.latest.push_back(what);
     }
 
-    /// The last calls.
+    /// The last calls, for a message.
     pub fn story(&self) -> String {
         Vec::from_iter(self.latest.iter().cloned()).join("\n")
     }
 
-    /// Tells content of one file from that of any other.
+    /// A key that distinguishes the contents of one file from those of any other.
     fn key(&self, file: usize) -> u64 {
         self.number << 56 | (file as u64) << 44
     }
 
-    /// What is wrong with what is found now, by the wire and on the host. All of it is what the next promises build upon.
+    /// Compares the promises with the current state, over the wire and on the host. Returns what is
+    /// wrong. Later promises build on that state.
     pub fn check(&mut self, wire: &mut Wire, export: &Path, verifier: WriteVerifier) -> Vec<String> {
         let found = self.found(wire, export);
         let fits = |names: &Names| {
@@ -388,7 +394,7 @@ impl Lane {
                 own.faults(key, mode, &content, verifier).into_iter().map(|fault| format!("{path} (file {file}): {fault}")),
             );
         }
-        // Only now, for a file with two names is looked at twice.
+        // Adopts the contents only after all comparisons, because a file with two names is compared twice.
         for object in names.values() {
             let Object::File(file) = object else { continue };
             let Some(handle) = self.files[*file].handle else { continue };
@@ -400,7 +406,7 @@ impl Lane {
         faults
     }
 
-    /// All names, from the host; what they lead to, from the filer.
+    /// All names from the host, with their objects from the filer.
     fn found(&self, wire: &mut Wire, export: &Path) -> BTreeMap<String, Found> {
         let mut found = BTreeMap::new();
         for (dir, handle) in ["a", "b"].into_iter().zip(self.directories) {
@@ -425,7 +431,7 @@ impl Lane {
     }
 }
 
-/// What a name is found to lead to.
+/// The object that a name is found to have.
 #[derive(Debug)]
 enum Found {
     File(FileHandle),
@@ -433,7 +439,7 @@ enum Found {
     Symlink(String),
 }
 
-/// Mode and content of a file, by its handle.
+/// Mode and contents of a file, by its handle.
 fn read(wire: &mut Wire, file: FileHandle) -> (u32, Vec<u8>) {
     let attributes: GetAttrResult = wire.getattr(file);
     let mode = attributes.unwrap().attributes.mode;

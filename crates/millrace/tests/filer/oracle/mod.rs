@@ -1,4 +1,4 @@
-//! The crash oracle: clients that know what they were promised, and compare.
+//! The crash oracle: clients that know what they were promised, and compare it with what they find.
 #![allow(
     dead_code,
     missing_docs,

@@ -1,22 +1,24 @@
-//! What a client was promised, and what it may therefore find after an injected crash.
+//! The promises that a client has got, and what it may therefore find after an injected crash.
 //!
-//! Kept by whoever makes the calls, from the answers alone. Of each thing three sorts of values are known: the one promised
-//! durable; the one acknowledged last; and those that may have come about since, by calls that got no answer or failed. While
-//! the write verifier stands, what was acknowledged must be there; when it moved, anything since the last promise may be.
+//! The client that makes the calls keeps them, from the replies alone. It knows three sorts of
+//! values of each object: the value promised durable, the value acknowledged last, and later values
+//! that may have been set by calls that failed or got no reply. If the write verifier is the same,
+//! the acknowledged value must be there. If it has changed, any value since the last promise may be
+//! there.
 
 use nfs_proto::nfs3::{FileHandle, WriteVerifier};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The unit at which content is promised, bytes: a disk writes it whole.
+/// The unit in which contents are promised, in bytes. A disk writes it as a whole.
 pub const SECTOR: usize = 512;
 
 /// A value over time.
 #[derive(Clone, Debug)]
 pub struct Value<T> {
     durable: T,
-    /// Since it was durable, in order.
+    /// Values since the durable one, in order.
     since: Vec<T>,
-    /// How many of these there were when the last one was acknowledged.
+    /// Number of values in `since` when the last one was acknowledged.
     acknowledged: usize,
 }
 
@@ -25,30 +27,31 @@ impl<T: Copy + PartialEq> Value<T> {
         Self { durable, since: Vec::new(), acknowledged: 0 }
     }
 
-    /// The one acknowledged last.
+    /// The value acknowledged last.
     pub fn now(&self) -> T {
         self.acknowledged.checked_sub(1).map_or(self.durable, |last| self.since[last])
     }
 
-    /// Acknowledged, not promised.
+    /// Notes a value that was acknowledged, but not promised.
     pub fn acknowledge(&mut self, value: T) {
         self.since.push(value);
         self.acknowledged = self.since.len();
     }
 
-    /// It may have come about.
+    /// Notes a value that may have been set.
     pub fn doubt(&mut self, value: T) {
         self.since.push(value);
     }
 
-    /// What is acknowledged is promised now.
+    /// Notes that the acknowledged value is now promised.
     pub fn promise(&mut self) {
         self.durable = self.now();
         self.since.drain(..self.acknowledged);
         self.acknowledged = 0;
     }
 
-    /// Every value that may be found. `stands`: the verifier of what was acknowledged is still the filer's.
+    /// Every value that may be found. `stands` means that the filer still has the verifier of the
+    /// acknowledged values.
     pub fn allowed(&self, stands: bool) -> Vec<T> {
         let (first, rest) = if stands { (self.now(), self.acknowledged) } else { (self.durable, 0) };
         let mut allowed = vec![first];
@@ -60,14 +63,14 @@ impl<T: Copy + PartialEq> Value<T> {
 /// A regular file.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// None while only its name may have come about.
+    /// `None` while the reply that has the handle is missing.
     pub handle: Option<FileHandle>,
     pub mode: Value<u32>,
-    /// In sectors.
+    /// Size in sectors.
     pub size: Value<usize>,
-    /// Version of each sector's content, 0 for zeros.
+    /// Version of each sector's contents. 0 means zeros.
     pub sectors: Vec<Value<u32>>,
-    /// Verifiers that came with what is acknowledged and not promised.
+    /// Verifiers of the writes that are acknowledged, but not promised.
     pub verifiers: BTreeSet<[u8; 8]>,
 }
 
@@ -84,7 +87,8 @@ impl File {
         &mut self.sectors[nth]
     }
 
-    /// A write of these sectors was answered with `verifier`; `stable` if it promised them.
+    /// Notes that a write of these sectors was answered with `verifier`. `stable` means that it
+    /// promised them.
     pub fn written(&mut self, sectors: std::ops::Range<usize>, version: u32, stable: bool, verifier: WriteVerifier) {
         let end = sectors.end;
         for nth in sectors {
@@ -98,7 +102,7 @@ impl File {
             self.size.acknowledge(end);
         }
         if stable {
-            // The size needed to read it back, which is the least there may be from now on.
+            // The size that is needed to read the data back. From now on, the file is at least that long.
             let durable = self.size.durable.max(end);
             self.size.durable = durable;
             self.size.since.iter_mut().for_each(|size| *size = durable.max(*size));
@@ -107,14 +111,14 @@ impl File {
         }
     }
 
-    /// A write of these sectors got no answer, or failed.
+    /// Notes that a write of these sectors failed, or got no reply.
     pub fn write_doubted(&mut self, sectors: std::ops::Range<usize>, version: u32) {
         let end = sectors.end;
         sectors.for_each(|nth| self.sector(nth).doubt(version));
         self.size.doubt(end.max(self.size.now()));
     }
 
-    /// A COMMIT was answered: what was written under that verifier is promised.
+    /// Notes the reply to a COMMIT. It promises the writes under this verifier.
     pub fn committed(&mut self, verifier: WriteVerifier) {
         if self.verifiers.iter().any(|written| *written != verifier.0) {
             return;
@@ -124,19 +128,20 @@ impl File {
         self.verifiers.clear();
     }
 
-    /// A new size was answered, which is durable with its zeros.
+    /// Notes the reply to a new size, which is durable with its zeros.
     pub fn resized(&mut self, size: usize) {
         self.sectors.iter_mut().skip(size).for_each(|sector| *sector = Value::new(0));
         self.size = Value::new(size);
     }
 
-    /// A new size got no answer, or failed.
+    /// Notes that a new size failed, or got no reply.
     pub fn resize_doubted(&mut self, size: usize) {
         self.sectors.iter_mut().skip(size).for_each(|sector| sector.doubt(0));
         self.size.doubt(size);
     }
 
-    /// What is wrong with what was found, if these are its mode and content and `now` the filer's verifier.
+    /// The differences between the promises and what was found: its mode, its contents, and the
+    /// filer's verifier `now`.
     pub fn faults(&self, key: u64, mode: u32, content: &[u8], now: WriteVerifier) -> Vec<String> {
         let stands = self.verifiers.iter().all(|verifier| *verifier == now.0);
         let mut faults = Vec::new();
@@ -162,7 +167,7 @@ impl File {
         faults
     }
 
-    /// What was found is what the next promises build upon: the filer made it durable when it started.
+    /// Takes what was found as the base of later promises, because the filer made it durable when it started.
     pub fn adopt(&mut self, key: u64, mode: u32, content: &[u8]) {
         self.mode = Value::new(mode);
         self.size = Value::new(content.len().div_ceil(SECTOR));
@@ -172,7 +177,8 @@ impl File {
     }
 }
 
-/// The content of a sector in a version: telling by itself whose it is, and whole or not. Zeros in version 0.
+/// The contents of a sector in a version. They identify the sector and show whether it is complete.
+/// Version 0 has zeros.
 pub fn fill(key: u64, nth: usize, version: u32) -> [u8; SECTOR] {
     let mut bytes = [0; SECTOR];
     if version != 0 {
@@ -185,7 +191,7 @@ pub fn fill(key: u64, nth: usize, version: u32) -> [u8; SECTOR] {
     bytes
 }
 
-/// The version that a found sector has, if it has one.
+/// The version of a sector that was found. `None` if it has no version.
 fn version(key: u64, nth: usize, found: &[u8]) -> Option<u32> {
     let version = u32::from_le_bytes(found.get(..4)?.try_into().ok()?);
     fill(key, nth, version).starts_with(found).then_some(version)
@@ -195,7 +201,7 @@ fn describe(key: u64, nth: usize, found: &[u8]) -> String {
     version(key, nth, found).map_or_else(|| "what nobody wrote there".into(), |version| format!("version {version}"))
 }
 
-/// What a name leads to.
+/// The object of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Object {
     File(usize),
@@ -203,7 +209,7 @@ pub enum Object {
     Symlink(String),
 }
 
-/// All names of a client, by path below its own directory.
+/// All names of a client, by their paths below its own directory.
 pub type Names = BTreeMap<String, Object>;
 
 /// A change of names.
@@ -218,7 +224,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// The names after it.
+    /// The names after the change.
     pub fn apply(&self, names: &Names) -> Names {
         let mut names = names.clone();
         match self {
@@ -226,7 +232,7 @@ impl Change {
             Self::MakeDirectory { path } => drop(names.insert(path.clone(), Object::Directory)),
             Self::Symlink { path, target } => drop(names.insert(path.clone(), Object::Symlink(target.clone()))),
             Self::Remove { path } => drop(names.remove(path)),
-            // Two names of one file: both stay.
+            // If both names belong to one file, both stay.
             Self::Rename { from, to } => {
                 let one_file = matches!(names.get(from), Some(Object::File(_))) && names.get(from) == names.get(to);
                 if !one_file && let Some(moved) = names.remove(from) {

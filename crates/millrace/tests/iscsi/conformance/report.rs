@@ -1,14 +1,14 @@
-//! What `iscsi-test-cu` printed, counted. Its own counts take a test that skipped everything for passed, and its exit code hides
-//! failures.
+//! The results in the output of `iscsi-test-cu`. Its own counts take a test that skipped everything
+//! as passed, and its exit code hides failures.
 
 use std::collections::BTreeSet;
 
 /// The tests of a run, each as `Suite.Test`.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// Ran to the end, and nothing in them was skipped.
+    /// Ran to the end, and skipped nothing.
     pub(crate) passed: BTreeSet<String>,
-    /// Ran, and at least a part of them was skipped.
+    /// Ran, and skipped at least a part.
     pub(crate) skipped: BTreeSet<String>,
     pub(crate) failed: BTreeSet<String>,
 }
@@ -27,7 +27,7 @@ impl Report {
             }
             let Some((name, has_skipped)) = &mut current else { continue };
             *has_skipped |= rest.contains("[SKIPPED]");
-            // What a test complains of while it cleans up may stand behind the word.
+            // After the word, the line may have a message of the test's cleanup.
             let of = match (rest.split_whitespace().next(), &has_skipped) {
                 (Some("FAILED"), _) => &mut report.failed,
                 (Some("passed"), true) => &mut report.skipped,

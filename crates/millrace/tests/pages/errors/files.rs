@@ -7,11 +7,11 @@ use std::process::Command;
 use crate::support::rules::SWAPPINESS;
 use crate::support::{Scratch, find_program, is_root, preload_library, succeed};
 
-/// The user who runs two filers, and one who runs none.
+/// The user that runs two filers. [`NOBODY`] runs no filer.
 pub(crate) const DAEMON: u32 = 1;
 const NOBODY: u32 = 65534;
 
-/// The files and directories that rows name.
+/// Creates the files and directories that rows name.
 pub(crate) fn make_files(scratch: &Scratch) {
     let here = scratch.path();
     let write = |name: &str, bytes: &[u8]| std::fs::write(here.join(name), bytes).unwrap();
@@ -27,7 +27,7 @@ pub(crate) fn make_files(scratch: &Scratch) {
     for (from, to) in [(program, "bin/millrace"), (program, "alone/millrace"), (&preload_library(), "bin/libmillrace_preload.so")]
     {
         let to = here.join(to);
-        // Other users have to reach them, and may not where they were built.
+        // Other users need these files, and may not reach the directory of the build.
         std::fs::hard_link(from, &to).or_else(|_| std::fs::copy(from, &to).map(|_| ())).unwrap();
     }
     write("full/dump.sql", b"x");
@@ -44,7 +44,7 @@ pub(crate) fn make_files(scratch: &Scratch) {
     let plan = include_str!("../../../../../plans/compare.toml");
     write("client.toml", format!("{plan}\n[tuning.deep.iscsi]\nclient = \"libiscsi\"\n").as_bytes());
     scratch.folder("rules/test");
-    // A rule that the host in `host` does not keep.
+    // The host in `host` violates this rule.
     write("rules/test/rule.toml", SWAPPINESS.as_bytes());
     for folder in ["host/etc", "host/proc/sys/vm", "host/proc/self"] {
         scratch.folder(folder);
@@ -54,7 +54,8 @@ pub(crate) fn make_files(scratch: &Scratch) {
     make_programs(here);
 }
 
-/// A program that has no dynamic loader, and what needs another user: one that is set-uid, and directories.
+/// A program without a dynamic loader; and for tests as root a set-uid program and directories of
+/// another user.
 fn make_programs(here: &Path) {
     std::fs::write(here.join("main.c"), b"int main(void) { return 0; }\n").unwrap();
     if find_program("cc").is_some() {
@@ -72,14 +73,14 @@ fn make_programs(here: &Path) {
     }
 }
 
-/// A directory for its owner alone.
+/// A directory that only its owner may use.
 pub(crate) fn private(scratch: &Scratch, name: &str) -> PathBuf {
     let folder = scratch.folder(name);
     std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o700)).unwrap();
     folder
 }
 
-/// The exports of the filer, and its certificate.
+/// The part of the filer's configuration with its certificate and volumes.
 pub(crate) fn volumes() -> String {
     let volume_in =
         |dir: &str, name: &str, rest: &str| format!("[[volume]]\nname = \"{name}\"\ndir = \"DIR/{dir}\"\nclients = [{rest}\n");
@@ -96,13 +97,14 @@ pub(crate) fn volumes() -> String {
     .concat()
 }
 
-/// Copies of the filer's file, each with one thing wrong.
+/// Copies of the filer's configuration, each with one error.
 pub(crate) fn spoil_configurations(here: &Path) {
     let text = std::fs::read_to_string(here.join("filer.toml")).unwrap();
     for (name, from, to) in [
         ("unknown-key", "quota = ", "qouta = "),
         ("bad-quota", "1MiB", "1 gig"),
         ("bad-access", "\"ro\"", "\"readonly\""),
+        ("number-quota", "quota = \"1MiB\"", "quota = 5"),
         ("no-list", "[\"192.0.2.7\"]", "\"192.0.2.7\""),
         ("unknown-client", "192.0.2.7", "no-such-host.invalid"),
         ("no-directory", "/closed\"", "/missing\""),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// A wrong use, and what the program has to answer.
+/// A wrong use, and how the program must answer.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) what: String,
@@ -23,11 +23,11 @@ fn row(line: &str) -> Option<Row> {
     let cells: Vec<String> = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ").map(plain).collect();
     let [what, command, code, message, fix] = <[String; 5]>::try_from(cells).ok()?;
     let code = code.parse().ok();
-    // The head of each table, and the line below it.
+    // Each table's header and the line below it are not rows.
     (command != "command" && !command.starts_with("--")).then_some(Row { what, command, code, message, fix })
 }
 
-/// A cell without the marks that make it code.
+/// A cell without its code marks.
 fn plain(cell: &str) -> String {
     let cell = cell.trim();
     let double = cell.strip_prefix("`` ").and_then(|rest| rest.strip_suffix(" ``"));
@@ -35,12 +35,12 @@ fn plain(cell: &str) -> String {
     double.or_else(single).unwrap_or(cell).to_owned()
 }
 
-/// A cell as code, so that nothing in it is taken for markup.
+/// A cell as code, so that Markdown interprets nothing in it.
 pub(crate) fn code(text: &str) -> String {
     if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
 }
 
-/// Whether the parts between `…` are in the text, in their order.
+/// Whether the text has the parts between `…` in this order.
 pub(crate) fn is_in(pattern: &str, text: &str) -> bool {
     let mut rest = text;
     pattern.split('…').all(|part| match rest.split_once(part) {

@@ -1,5 +1,5 @@
-//! What the commands of docs/errors.md are run in: a directory with the files they name, filers, and a port where something else
-//! listens.
+//! Where the commands of docs/errors.md run: a directory with the files that they name, filers, and
+//! a port on which another service listens.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -19,9 +19,9 @@ use crate::support::filer::Filer;
 use crate::support::tls::Pki;
 use crate::support::{Scratch, is_root, keepers};
 
-/// What no message may have.
+/// No message may contain this.
 pub(crate) const PASSWORD: &str = "hunter2";
-/// Seconds a command may take.
+/// Time limit of a command, in seconds.
 const COMMAND_SECONDS: &str = "60";
 /// What a command printed on stderr, and its exit code.
 pub(crate) struct Answer {
@@ -29,9 +29,9 @@ pub(crate) struct Answer {
     pub(crate) code: Option<i32>,
 }
 
-/// Everything the commands need; ended and removed when dropped.
+/// Everything that the commands need. Dropping it ends and removes all of it.
 pub(crate) struct World {
-    // Filers first: they end before their directories go.
+    // The filers are dropped first, before their directories are removed.
     filer: Configured,
     expired: Filer,
     others: Vec<Child>,
@@ -72,7 +72,7 @@ impl World {
         world
     }
 
-    /// Runs the command of a row, as a shell does.
+    /// Runs the command of a row in a shell.
     pub(crate) fn make(&self, row: &Row) -> Answer {
         self.run(&self.with_names(&row.command))
     }
@@ -88,12 +88,12 @@ impl World {
         Answer { said: String::from_utf8_lossy(&output.stderr).into_owned(), code: output.status.code() }
     }
 
-    /// A text of the page with the names it has replaced by what they stand for here.
+    /// Replaces the names in a text of the page with their values here.
     pub(crate) fn with_names(&self, text: &str) -> String {
         self.names.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
     }
 
-    /// The row as this answer would make it.
+    /// The row that this answer would need.
     pub(crate) fn row_of(&self, row: &Row, answer: &Answer) -> String {
         let named = |text: &str| self.names.iter().fold(text.to_owned(), |text, (name, value)| text.replace(value, name));
         let is_message = |line: &&str| line.starts_with("millrace: cannot ") || line.starts_with("error: ");
@@ -106,7 +106,7 @@ impl World {
         format!("| {} |", cells.map(String::as_str).join(" | "))
     }
 
-    /// Makes the segment of /vol in `old` appear to be of another version.
+    /// Changes the segment of /vol in `old` so that it has another version.
     fn make_segment_of_another_version(&self) {
         let old = private(&self.scratch, "old");
         let command = format!("MILLRACE_RUNTIME_DIR={} millrace exec --mount /db=nfs://FILER/vol -- ls /db", old.display());
@@ -116,7 +116,7 @@ impl World {
         let mut names = std::fs::read_dir(&old).unwrap().map(|entry| entry.unwrap().path());
         let mount = names.find(|path| path.is_dir()).unwrap();
         let segment = std::fs::OpenOptions::new().write(true).open(mount.join("segment")).unwrap();
-        // The version follows the eight bytes of the mark (docs/design/002-segment.md).
+        // The version is after the eight bytes of the magic number (docs/design/002-segment.md).
         std::os::unix::fs::FileExt::write_all_at(&segment, &1u32.to_ne_bytes(), 8).unwrap();
     }
 }
@@ -133,7 +133,7 @@ impl Drop for World {
     }
 }
 
-/// Two filers of one user.
+/// Two filers that run as one user.
 fn filers_of_daemon(scratch: &Scratch) -> Vec<Child> {
     let here = scratch.path();
     let start = |name: &str| {
@@ -149,7 +149,7 @@ fn filers_of_daemon(scratch: &Scratch) -> Vec<Child> {
     ["first", "second"].map(start).into()
 }
 
-/// A server without NFS.
+/// A server that does not speak NFS.
 struct OtherService {
     port: u16,
     is_over: Arc<AtomicBool>,

@@ -1,5 +1,5 @@
-//! A cluster of Debian's packages on a mount, by its own programs: what `--print systemd` writes for `pg_ctlcluster`, and the example that
-//! packages hold.
+//! A cluster of Debian's packages on a mount, run by its own programs: what `--print systemd`
+//! writes for `pg_ctlcluster`, and the example in the packages.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,7 @@ use crate::support::{Scratch, is_root, keepers, millrace, preload_library, skip,
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dist/examples/postgresql@.service.d/millrace.conf");
 
-/// A filer, and where a cluster has its configuration, its log, its socket.
+/// A filer, and the folders of a cluster's configuration, log and socket.
 struct World {
     filer: Filer,
     scratch: Scratch,
@@ -21,7 +21,7 @@ struct World {
 }
 
 impl World {
-    /// None, with a word why, where this host cannot run it.
+    /// `None`, with a message, if this host cannot run it.
     fn new(label: &str) -> Option<Self> {
         if !is_root() {
             skip_unsupported("only root can run it as the user of the database");
@@ -56,7 +56,7 @@ impl World {
         format!("/db={}&close=nothing", self.filer.url)
     }
 
-    /// A line of a unit, as systemd starts it.
+    /// Runs a line of a unit as systemd does.
     fn start(&self, line: &str) -> String {
         let words: Vec<&str> = line.trim_start_matches('-').split(' ').collect();
         let (uid, gid) = database_user();

@@ -1,5 +1,5 @@
-//! A program as a container runs it: one uid without a name, no capability, no new privilege, a read-only root with memory at a
-//! few places, /dev/shm of its own, process 1 of its PID namespace.
+//! A program as a container runs it: one uid without a name, no capability, no new privileges, a
+//! read-only root with memory at a few paths, its own /dev/shm, and process 1 of its PID namespace.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use crate::support::{self, await_until, succeed};
 
-/// $1: a directory of the test, $2: millrace, $3: its library, $4: bytes of /dev/shm, $5: uid, $6: gid, $7: places of memory, $8: mode
-/// of /dev/shm, $9: a variable, then `--` and the program. Millrace is where images have it.
+/// $1: a directory of the test, $2: millrace, $3: its library, $4: bytes of /dev/shm, $5: uid, $6:
+/// gid, $7: paths in memory, $8: mode of /dev/shm, $9: a variable, then `--` and the program.
+/// Millrace is where images have it.
 const CONTAINER: &str = r#"
 set -eu
 mount --make-rprivate /
@@ -30,21 +31,21 @@ exec env -i PATH="$PROGRAMS:/usr/bin:/bin" HOME=/ "$variable" setpriv --reuid "$
   --no-new-privs "$@"
 "#;
 
-/// What a printed file asks for.
+/// What a printed file requests.
 pub(crate) struct Wanted {
     pub(crate) uid: u32,
     pub(crate) gid: u32,
     pub(crate) shm_bytes: u64,
-    /// Paths where it has memory, beside /dev/shm.
+    /// Paths that are in memory, besides /dev/shm.
     pub(crate) memory: Vec<String>,
     pub(crate) command: Vec<String>,
-    /// Mode of /dev/shm as the platform makes it.
+    /// Mode of /dev/shm as the platform sets it.
     pub(crate) shm_mode: &'static str,
     /// `NAME=VALUE`.
     pub(crate) variable: String,
 }
 
-/// The program, ended when dropped.
+/// The program. Dropping it ends the program.
 pub(crate) struct Confined {
     unshare: Child,
 }
@@ -69,27 +70,27 @@ impl Confined {
         Self { unshare }
     }
 
-    /// A line of its /proc/PID/status.
+    /// The value of a field of its /proc/PID/status.
     pub(crate) fn status(&self, field: &str) -> String {
         let text = std::fs::read_to_string(self.first().join("status")).unwrap();
         let line = text.lines().find_map(|line| line.strip_prefix(field)).unwrap_or_default();
         line.trim_start_matches(':').trim().to_owned()
     }
 
-    /// What it sees at the root: its options of mount(2).
+    /// The mount options of its root.
     pub(crate) fn root_options(&self) -> String {
         let text = std::fs::read_to_string(self.first().join("mountinfo")).unwrap();
         let root = text.lines().rfind(|line| line.split(' ').nth(4) == Some("/")).unwrap();
         root.split(' ').nth(5).unwrap().to_owned()
     }
 
-    /// Ends it by a signal; its exit code.
+    /// Sends it a signal. Returns its exit code.
     pub(crate) fn end(mut self, signal: &str) -> Option<i32> {
         succeed(Command::new("pkill").args([&format!("-{signal}"), "-P", &self.unshare.id().to_string()]));
         await_until("the program to end", Duration::from_secs(60), || self.unshare.try_wait().unwrap()).code()
     }
 
-    /// /proc of the namespace's process 1.
+    /// /proc/PID of the namespace's process 1.
     fn first(&self) -> PathBuf {
         let pid = self.unshare.id();
         let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();

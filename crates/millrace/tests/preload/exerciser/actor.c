@@ -1,7 +1,7 @@
-/* One process of a random program: carries out steps that the driver hands out, and says what came of each.
- * Its own conversation uses system calls that no library sees, so that it neither disturbs nor repairs anything.
+/* One process of a random program: executes steps that the driver sends, and reports the result of each.
+ * It talks to the driver by system calls that no library sees, so that this has no effect on the results.
  *
- * actor start ADDRESS         waits for orders to start processes
+ * actor start ADDRESS         starts processes as the driver orders
  * actor go CONTROL ROOT ON-MOUNT SLOT:FD,…    a process of a program */
 #include "actor.h"
 #include <signal.h>
@@ -144,7 +144,7 @@ int connect_for(const char *process)
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
 	strncpy(to.sun_path, address, sizeof to.sun_path - 1);
 	int fd = (int)raw_call(SYS_socket, AF_UNIX, SOCK_STREAM, 0, 0, 0, 0);
-	/* Out of the way of the descriptors that are compared. */
+	/* The descriptor is moved away from those that the test compares. */
 	int high = (int)raw_call(SYS_fcntl, fd, F_DUPFD, 200, 0, 0, 0);
 	raw_call(SYS_close, fd, 0, 0, 0, 0, 0);
 	if (raw_call(SYS_connect, high, (long)&to, sizeof to, 0, 0, 0) != 0)
@@ -225,7 +225,7 @@ static int go(char **argument)
 	return 0;
 }
 
-/* Starts processes on order: `start NUMBER UID DIRECTORY`, or `end`. */
+/* Starts processes as the driver orders: `start NUMBER UID DIRECTORY`, or `end`. */
 static int start(char **argument)
 {
 	struct step step;
@@ -257,7 +257,7 @@ static int start(char **argument)
 
 int main(int count, char **argument)
 {
-	/* Nobody waits for children; the driver sees them end. */
+	/* No process waits for children. The driver detects their end. */
 	signal(SIGCHLD, SIG_IGN);
 	setenv("EXERCISER_ACTOR", argument[0][0] == '/' ? argument[0] : getenv("EXERCISER_ACTOR"), 1);
 	if (count == 4 && strcmp(argument[1], "start") == 0)

@@ -1,4 +1,5 @@
-//! Runs a program on both sides, step by step, and compares every result, and at the end what the server's disk holds.
+//! Runs a program on both sides step by step, and compares every result and, at the end, the files
+//! on the server's disk.
 
 use super::known::{NOT_BY_FUSE, REFUSED, is_moved_by_a_resend};
 use super::program::{FILER, Step};
@@ -15,19 +16,19 @@ use std::time::Duration;
 /// The second user of programs, and its group.
 pub(crate) const OTHER_USER: u32 = 65534;
 
-/// Looks at what was left before it counts as left.
+/// Number of checks before a difference on disk counts.
 const LOOKS: u32 = 250;
 
-/// Where the two sides differ first.
+/// The first difference between the two sides.
 #[derive(Debug)]
 pub(crate) struct Difference {
-    /// Its index in the program; the program's length for what was left on disk.
+    /// The index of its step. For a difference on disk, the length of the program.
     pub(crate) at: usize,
     pub(crate) local: String,
     pub(crate) mount: String,
 }
 
-/// A server, and actors on a mount of it and on a directory beside it.
+/// A server, and actors on a mount of it and on a local directory.
 pub(crate) struct Exerciser {
     pub(crate) mount: Side,
     pub(crate) local: Side,
@@ -35,21 +36,21 @@ pub(crate) struct Exerciser {
     folder: PathBuf,
     runs: u32,
     boots: u32,
-    /// The filer went down within this program.
+    /// Whether the filer went down in this program.
     went_down: bool,
-    /// Of a filer that is started again.
+    /// Options for a restart of the filer.
     filer_options: Vec<&'static str>,
     _scratch: Scratch,
 }
 
 impl Exerciser {
-    /// With more options of the filer and of the mount.
+    /// With these further options of the filer and of the mount.
     pub(crate) fn new(actor: &Path, filer_options: &[&'static str], mount_options: &str, beside_fuse: bool) -> Self {
         let server = AnyServer::filer_with("exerciser-server", filer_options);
         Self { filer_options: filer_options.to_vec(), ..Self::on(server, actor, mount_options, beside_fuse) }
     }
 
-    /// On this server; `beside_fuse`: every second process has the export through FUSE.
+    /// On this server. With `beside_fuse`, every second process has the export through FUSE.
     pub(crate) fn on(server: AnyServer, actor: &Path, mount_options: &str, beside_fuse: bool) -> Self {
         let scratch = Scratch::new("exerciser");
         if is_root() {
@@ -82,7 +83,7 @@ impl Exerciser {
         Self { mount, local, server, folder, runs: 0, boots: 0, went_down: false, filer_options: Vec::new(), _scratch: scratch }
     }
 
-    /// The server, which steps on it need to be a filer.
+    /// The server, which must be a filer for steps on it.
     fn filer(&mut self) -> &mut Filer {
         match &mut self.server.server {
             Server::Filer(filer, _) => filer,
@@ -90,7 +91,7 @@ impl Exerciser {
         }
     }
 
-    /// Runs a program in new directories; where the sides first differ, if they do.
+    /// Runs a program in new directories. Returns the first difference between the sides.
     pub(crate) fn run(&mut self, program: &[Step]) -> Option<Difference> {
         let (here, there) = self.begin();
         let difference = program
@@ -101,7 +102,7 @@ impl Exerciser {
         difference.or_else(|| self.left(program.len(), &here, &there))
     }
 
-    /// New directories for a program, on the host's side of both.
+    /// Creates new directories for a program. Returns the paths of both on the host.
     pub(crate) fn begin(&mut self) -> (PathBuf, PathBuf) {
         self.runs += 1;
         self.went_down = false;
@@ -116,7 +117,7 @@ impl Exerciser {
         (here, there)
     }
 
-    /// Ends what runs.
+    /// Ends all processes.
     pub(crate) fn finish(&mut self) {
         self.local.end();
         self.mount.end();
@@ -139,7 +140,7 @@ impl Exerciser {
         (local != mount && !is_known).then_some((local, mount))
     }
 
-    /// What the table says of a step that only the mount carries out.
+    /// The expected result of a step that only the mount executes.
     fn refusal(&mut self, step: &Step) -> String {
         let is_open = self.local.step(&Step::new(step.process, format!("fstat {}", step.word(2))));
         if is_open == NO_PROCESS {
@@ -148,7 +149,7 @@ impl Exerciser {
         if is_open == "EBADF" || is_open.starts_with("ok d") {
             return "free".to_owned();
         }
-        // Whether a descriptor may write comes before what a file system can do.
+        // The access mode of the descriptor is checked before what the file system supports.
         if step.word(1) == "fallocate" && self.may_only_read(step) {
             return "EBADF".to_owned();
         }
@@ -160,7 +161,7 @@ impl Exerciser {
         u32::from_str_radix(&said, 8).unwrap_or_else(|_| panic!("{said}")) & 0o3 == 0
     }
 
-    /// What concerns all processes, or the filer, of whose troubles nothing may be seen.
+    /// A step on all processes, or on the filer, whose faults no program may notice.
     pub(crate) fn disturb(&mut self, step: &Step) -> Option<(String, String)> {
         let needs_barrier = ["crash", "cut", "cut-closed"].contains(&step.name());
         if needs_barrier && self.mount.alive().is_empty() {
@@ -203,7 +204,7 @@ impl Exerciser {
         None
     }
 
-    /// Makes durable what is written: all by sync, or, where close commits, what is open by fsync.
+    /// Makes written data durable: all of it by sync, or, where close commits, that of open files by fsync.
     fn barrier(&mut self, how: &str) -> Option<(String, String)> {
         let failed = |process: u8, said: String| ("ok".to_owned(), format!("{how} of process {process}: {said}"));
         self.mount.alive().into_iter().find_map(|process| {
@@ -212,7 +213,7 @@ impl Exerciser {
         })
     }
 
-    /// A power cut when all is durable.
+    /// A power cut when all data is durable.
     fn cut(&mut self, barrier: &str) -> Option<(String, String)> {
         if let Some(failed) = self.barrier(barrier) {
             return Some(failed);
@@ -226,7 +227,7 @@ impl Exerciser {
         None
     }
 
-    /// What both sides left, as the host sees it.
+    /// The difference between the files of both sides on the host.
     fn left(&self, at: usize, here: &Path, there: &Path) -> Option<Difference> {
         let wanted = tree(here, here);
         let mut found = tree(there, there);
@@ -244,12 +245,13 @@ impl Exerciser {
         Some(Difference { at, local: only(&wanted, &found), mount: only(&found, &wanted) })
     }
 
-    /// Mounts that the processes have: one, once there was a process.
+    /// Number of mounts of the processes: one, after the first process.
     pub(crate) fn segments(&self) -> usize {
         segments(self.server.runtime.path())
     }
 
-    /// Hidden names that remain although no process has their files open. The keeper removes them within seconds.
+    /// Hidden names that remain although no process has their files open. The keeper removes them
+    /// within seconds.
     pub(crate) fn hidden_names(&self) -> Vec<String> {
         let all = || walk(&self.server.export).into_iter().filter(|name| name.contains("/.nfs")).collect::<Vec<_>>();
         for _ in 0..LOOKS {
@@ -280,7 +282,7 @@ fn as_user(inside: Option<u32>, uid: u32, program: &str) -> Command {
     command
 }
 
-/// Kind, rights, links, size and bytes of everything below a folder.
+/// Kind, mode, links, size and bytes of everything below a folder.
 fn tree(top: &Path, folder: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {

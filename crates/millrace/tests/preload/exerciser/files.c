@@ -17,7 +17,8 @@ int open_flags(const char *words)
 		for (unsigned i = 0; i < sizeof flags / sizeof *flags; i++)
 			if (strcmp(part, flags[i].name) == 0)
 				all |= flags[i].flag;
-	/* A local file system wants aligned O_DIRECT, a mount does not: the model does without (known.rs, `alignment`). */
+	/* A local file system needs aligned O_DIRECT, a mount does not: the model leaves it out
+	 * (known.rs, `alignment`). */
 	return on_mount ? all : all & ~O_DIRECT;
 }
 
@@ -25,7 +26,7 @@ static int opened(int directory, const char *name, int flags, int mode)
 {
 	struct stat found;
 	int fd = directory == AT_FDCWD ? open(name, flags, mode) : openat(directory, name, flags, mode);
-	/* FUSE has no directories with O_DIRECT (known.rs, `alignment`). */
+	/* FUSE cannot open directories with O_DIRECT (known.rs, `alignment`). */
 	if (fd < 0 && errno == EINVAL && flags & O_DIRECT && fstatat(directory, name, &found, 0) == 0 && S_ISDIR(found.st_mode))
 		fd = openat(directory, name, flags & ~O_DIRECT, mode);
 	return fd;
@@ -51,14 +52,14 @@ static void duplicate(const char *how, const struct step *step)
 		else if (how[3] == 0)
 			keep(step, 2, dup(from), lowest);
 		else
-			keep(step, 2, fcntl(from, F_DUPFD_CLOEXEC, 50), -1 /* said to be not the lowest, which it is not */);
+			keep(step, 2, fcntl(from, F_DUPFD_CLOEXEC, 50), -1 /* it is not the lowest free number */);
 		return;
 	}
 	int target = to >= 0 ? to : 80 + (int)number(step, 2);
 	keep(step, 2, how[3] == '2' ? dup2(from, target) : dup3(from, target, O_CLOEXEC), target);
 }
 
-/* Cuts `count` bytes of `data` into pieces of unequal length. */
+/* Divides `count` bytes of `data` into pieces of unequal length. */
 static int vector(long count, struct iovec *parts)
 {
 	int used = 0;
@@ -85,7 +86,7 @@ static void write_step(const char *how, const struct step *step)
 		counted(pwritev2(fd, parts, vector(count, parts), offset, strcmp(how, "pappend") == 0 ? RWF_APPEND : RWF_DSYNC));
 }
 
-/* Many small writes, one behind the other. */
+/* Many small sequential writes. */
 static void run_step(const struct step *step)
 {
 	int fd = descriptor(step, 1);
@@ -165,7 +166,7 @@ static void flags(const char *how, const struct step *step)
 		int found = fcntl(fd, F_GETFL);
 		if (found < 0)
 			outcome(found);
-		else /* O_LARGEFILE is libc's matter, O_DIRECT is `alignment` */
+		else /* O_LARGEFILE depends on libc, O_DIRECT is `alignment` */
 			say("%o", found & ~O_DIRECT & (O_ACCMODE | O_APPEND | O_NONBLOCK | O_SYNC));
 	} else if (strcmp(how, "getfd") == 0)
 		counted(fcntl(fd, F_GETFD));
@@ -175,7 +176,6 @@ static void flags(const char *how, const struct step *step)
 		outcome(fcntl(fd, F_SETFL, on ? O_APPEND : 0));
 }
 
-/* Makes all that is open here durable. */
 static void hint(const char *how, const struct step *step)
 {
 	int fd = descriptor(step, 1), kind = number(step, 4);
@@ -188,6 +188,7 @@ static void hint(const char *how, const struct step *step)
 	else
 		outcome(sync_file_range(fd, offset, length, kind));
 }
+/* Makes all open files of this process durable. */
 
 static void sync_all(void)
 {
@@ -202,7 +203,7 @@ static void sync_all(void)
 	outcome(failed ? -1 : 0);
 }
 
-/* Works on a file of this process alone, and reads what others share, while other processes do the same. */
+/* Works on a file of this process only, and reads the shared files, while other processes do the same. */
 static void own_work(const struct step *step)
 {
 	char name[5000], read_back[4096];

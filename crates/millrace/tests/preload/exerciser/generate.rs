@@ -1,5 +1,5 @@
-//! Random programs. The generator keeps a rough picture of what is open, so that most steps do something; what they do is up
-//! to the actors.
+//! Random programs. The generator has an approximate model of what is open, so that most steps have
+//! an effect. The actors decide the effect.
 
 use super::compare::OTHER_USER;
 use super::known::REFUSED;
@@ -10,7 +10,7 @@ use sim::Rng;
 const NAMES: [&str; 13] = ["a", "b", "c", "a", "b", "D/a", "D/b", "E/a", "l", "/a", "/D/b", "D/c", "E/b"];
 const FOLDERS: [&str; 4] = ["D", "E", "D/E", "l"];
 const LENGTHS: [u64; 14] = [0, 1, 10, 63, 100, 511, 512, 1000, 4096, 5000, 8192, 20_000, 65_536, 1_100_000];
-/// Bytes of each write of a run of small ones.
+/// Bytes of each write in a sequence of small ones.
 const PIECES: [u64; 8] = [1, 10, 100, 1000, 4096, 5000, 8192, 20_000];
 const OFFSETS: [u64; 11] = [0, 0, 1, 5, 100, 512, 4095, 4096, 8000, 8192, 65_535];
 const SHELL: [&str; 10] = [
@@ -28,7 +28,7 @@ const SHELL: [&str; 10] = [
 const FORKS: [&str; 9] = ["fork", "exec", "vfork", "spawn", "_Fork", "syscall", "clone", "clone3", "raw"];
 const FILLERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/// A process as the generator sees it: bits of slots that may be taken.
+/// The generator's model of a process: a bit for each slot that may be in use.
 #[derive(Clone, Copy, Default)]
 struct Picture {
     alive: bool,
@@ -43,13 +43,14 @@ pub(crate) struct Generator {
     processes: [Picture; 4],
     program: Vec<Step>,
     writes: usize,
-    /// Whether the filer is restarted, killed or loses power in between.
+    /// Whether the filer is restarted, killed or loses power between steps.
     faults: bool,
-    /// Whether a process has ended, or become another program, that may have had written files open.
+    /// Whether a process that may have had written files open has ended or become another program.
     ended: bool,
 }
 
-/// A program of 20 to 80 steps; with `faults` of the filer, and with all its processes from the beginning, if asked for.
+/// A program of 20 to 80 steps. `faults` adds faults of the filer. `all_processes` starts all
+/// processes first.
 pub(crate) fn generate(seed: u64, faults: bool, all_processes: bool) -> Vec<Step> {
     let mut rng = Rng::new(seed);
     let length = 20 + rng.index(60);
@@ -118,7 +119,7 @@ impl Generator {
         (*self.rng.pick(&kinds).unwrap()).to_owned()
     }
 
-    /// A slot that may be taken, seldom any other.
+    /// A slot that may be in use, rarely any other.
     fn taken(&mut self, bits: u8) -> usize {
         let taken: Vec<usize> = (0..8).filter(|slot| bits & 1 << slot != 0).collect();
         if self.rng.chance(1, 20) {
@@ -127,7 +128,7 @@ impl Generator {
         self.rng.pick(&taken).copied().unwrap_or(0)
     }
 
-    /// A slot that is free, as far as known.
+    /// A slot that is free according to the model.
     fn free(&mut self, bits: u8) -> usize {
         let free: Vec<usize> = (0..8).filter(|slot| bits & 1 << slot == 0).collect();
         self.rng.pick(&free).copied().unwrap_or(7)
@@ -138,7 +139,7 @@ impl Generator {
         (*name.unwrap()).to_owned()
     }
 
-    /// Sometimes relative to an open directory.
+    /// A path, sometimes relative to an open directory.
     fn path_of(&mut self, process: u8) -> String {
         let (name, folders) = (self.path(), self.processes[usize::from(process)].folders);
         if folders == 0 || name.starts_with('/') || self.rng.chance(2, 3) {
@@ -365,7 +366,7 @@ impl Generator {
         }
     }
 
-    /// libc's other ways to files.
+    /// libc's other functions for files.
     fn other(&mut self, process: u8) -> String {
         let picture = self.processes[usize::from(process)];
         let (slot, free, held) = (self.taken(picture.files), self.free(picture.files | picture.folders), self.rng.below(2));

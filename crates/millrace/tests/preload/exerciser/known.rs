@@ -1,7 +1,8 @@
-//! What differs by intent between a local directory and a mount. Written before the run: a difference that is not here is a fault.
+//! Intended differences between a local directory and a mount. They were written before the run:
+//! any other difference is a fault.
 
-/// Where the model itself does as a kernel NFS mount would, because a local file system is stricter or laxer, and what has
-/// no answer that could be compared. The actor names the rule where it applies it.
+/// Where the model itself acts like a kernel NFS mount, because a local file system is stricter or
+/// less strict, and results that cannot be compared. The actor names the rule where it applies it.
 #[expect(dead_code, reason = "a table for readers, applied by the actor")]
 pub(crate) const MODEL_RULES: [(&str, &str); 6] = [
     (
@@ -22,7 +23,8 @@ pub(crate) const MODEL_RULES: [(&str, &str); 6] = [
     ("stream buffers", "4096 bytes on both sides: st_blksize, from which libc takes the size, is the server's"),
 ];
 
-/// What a mount refuses (docs/compat/preload.md): word of the step `refused`, the error, why. These steps run on the mount only.
+/// Operations that a mount refuses (docs/compat/preload.md): the word of the step `refused`, the
+/// error, the reason. These steps run on the mount only.
 pub(crate) const REFUSED: [(&str, &str, &str); 4] = [
     ("fallocate", "EOPNOTSUPP", "NFSv3 cannot reserve space"),
     ("fsetxattr", "EOPNOTSUPP", "NFSv3 has no extended attributes"),
@@ -30,7 +32,8 @@ pub(crate) const REFUSED: [(&str, &str, &str); 4] = [
     ("exchange", "EINVAL", "NFSv3's RENAME cannot exchange"),
 ];
 
-/// Steps that processes on a FUSE mount leave out, by the beginning of their text, and why (docs/mount.md).
+/// Steps that processes on a FUSE mount leave out: the beginning of their text, and the reason
+/// (docs/mount.md).
 pub(crate) const NOT_BY_FUSE: [(&str, &str); 7] = [
     ("share", "the kernel maps pages of its own, which programs under `millrace exec` do not see before msync"),
     ("store", "the same"),
@@ -41,8 +44,9 @@ pub(crate) const NOT_BY_FUSE: [(&str, &str); 7] = [
     ("refused exchange", "the step exchanges a name with itself, for which the kernel asks no file system"),
 ];
 
-/// A filer that was killed answers with another write verifier. The COMMIT that comes before a SETATTR then makes the client resend what was not
-/// committed, and the server gives the file a new modification time: `chmod` seems to move it, as with a kernel client.
+/// After a kill, a filer has another write verifier. The COMMIT before a SETATTR then makes the
+/// client resend uncommitted data, and the server gives the file a new modification time. So
+/// `chmod` seems to change that time, as with a kernel client.
 pub(crate) fn is_moved_by_a_resend(local: &str, mount: &str) -> bool {
     local.contains("mtime not later") && local.replacen("mtime not later", "mtime later", 1) == mount
 }

@@ -1,4 +1,4 @@
-/* Steps on locks; none waits. */
+/* Steps on locks. No step waits for a lock. */
 #include "actor.h"
 #include <sys/file.h>
 

@@ -1,7 +1,9 @@
-//! A filer that loses power while written data is not yet durable, and a mount that keeps none of it (`retain=0`).
+//! A filer that loses power while written data is not yet durable, and a mount that retains no
+//! written data (`retain=0`).
 //!
-//! The local side says what should be there. What was made durable has to be; of what came later each byte may be old or new,
-//! until an fsync answers: 0 only if everything is there, EIO if not, once.
+//! The local side has the expected data. Data that was made durable must be there. Each byte that
+//! was written later may be old or new until an fsync answers: 0 only if all data is there,
+//! otherwise EIO, once.
 
 use super::compare::Exerciser;
 use super::program::{FILER, Step};
@@ -12,34 +14,34 @@ use std::path::PathBuf;
 const FILES: [&str; 2] = ["a", "b"];
 const EIO: &str = "EIO";
 
-/// What may be on disk of a file.
+/// What the disk may have of a file.
 #[derive(Default)]
 struct Contents {
-    /// What it held when it was last durable, and after each change since then.
+    /// The content when the file was last durable, and after each change since then.
     versions: Vec<Vec<u8>>,
-    /// Whether power was lost since then, with something to lose.
+    /// Whether power was lost since then while there was data to lose.
     in_doubt: bool,
 }
 
-/// A program under way on both sides.
+/// A program that runs on both sides.
 pub(crate) struct Loss<'a> {
     world: &'a mut Exerciser,
     files: [Contents; FILES.len()],
     here: PathBuf,
     there: PathBuf,
-    /// Steps so far, for a failure's text.
+    /// Steps so far, for the text of a failure.
     log: String,
-    /// Losses that an fsync told of, and losses that hit nothing.
+    /// Number of losses that an fsync reported.
     pub(crate) told: u32,
 }
 
-/// The slot's file: 0 and 2 have `a` open, 1 and 3 `b`.
+/// The file of a slot: slots 0 and 2 have `a` open, slots 1 and 3 `b`.
 fn file_of(slot: usize) -> usize {
     slot % FILES.len()
 }
 
 impl<'a> Loss<'a> {
-    /// Runs the program of a seed; how often it was told of a loss, or what is wrong.
+    /// Runs the program of a seed. Returns the number of reported losses, or the fault.
     pub(crate) fn run(world: &'a mut Exerciser, seed: u64) -> Result<u32, String> {
         let (here, there) = world.begin();
         let mut program = Self { world, files: Default::default(), here, there, log: String::new(), told: 0 };
@@ -82,7 +84,7 @@ impl<'a> Loss<'a> {
         self.allowed(slot, &local, &mount)
     }
 
-    /// What a descriptor that writes is shown: the newest, or that something was lost.
+    /// A read by a writer's descriptor returns the newest data, or reports a loss.
     fn look(&mut self, process: u8, slot: usize) -> Result<(), String> {
         let text = format!("pread {slot} 50000 0");
         let (local, mount) = self.both(process, &text);
@@ -94,7 +96,7 @@ impl<'a> Loss<'a> {
         if local == mount || lost { Ok(()) } else { Err(format!("local: {local}\nmount: {mount}")) }
     }
 
-    /// fsync: 0 says that all is there, EIO that something was lost, which is so only after a power cut.
+    /// fsync: 0 says that all data is there, EIO that data was lost, which is right only after a power cut.
     fn sync(&mut self, process: u8, slot: usize) -> Result<(), String> {
         let file = file_of(slot);
         let said = self.mount_alone(process, &format!("fsync {slot}"));
@@ -108,7 +110,7 @@ impl<'a> Loss<'a> {
         }
     }
 
-    /// Everything written is on the server's disk.
+    /// Asserts that all written data is on the server's disk.
     fn durable(&mut self, file: usize) -> Result<(), String> {
         let (wanted, found) = (self.bytes(file, true)?, self.bytes(file, false)?);
         if wanted != found {
@@ -120,7 +122,8 @@ impl<'a> Loss<'a> {
         Ok(())
     }
 
-    /// After EIO: nothing is there that never was; every description is told once more at most; then writing again succeeds.
+    /// After EIO, the file has no byte that was never written there. Every open file description
+    /// reports the loss at most once more. Then writes succeed again.
     fn recover(&mut self, file: usize) -> Result<(), String> {
         self.told += 1;
         let found = self.bytes(file, false)?;
@@ -180,7 +183,7 @@ impl<'a> Loss<'a> {
         said
     }
 
-    /// What a file holds, here or on the server's disk.
+    /// The content of a file, on the local side or on the server's disk.
     fn bytes(&self, file: usize, local: bool) -> Result<Vec<u8>, String> {
         let path = if local { &self.here } else { &self.there }.join(FILES[file]);
         std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))

@@ -1,4 +1,4 @@
-/* Steps on one shared mapping of each process: it is made, stored into, looked at, written and ended. */
+/* Steps on one shared mapping per process: create, store, read, msync and unmap it. */
 #include "actor.h"
 #include <setjmp.h>
 #include <signal.h>
@@ -31,7 +31,7 @@ static void share(const struct step *step)
 	mapped_file = fcntl(fd, F_DUPFD_CLOEXEC, 200);
 }
 
-/* Bytes of the mapping that the file has now: what is stored behind its end is nobody's. */
+/* Number of bytes of the mapping that are in the file now. Bytes after the file's end belong to no file. */
 static long bytes_there(void)
 {
 	struct stat found;

@@ -1,4 +1,5 @@
-/* Steps by libc's other ways to files: held directories, asynchronous I/O, dprintf, mkstemp, popen, statx, poll. */
+/* Steps by libc's other functions for files: open directories, asynchronous I/O, dprintf, mkstemp,
+ * popen, statx, poll. */
 #include "actor.h"
 #include <aio.h>
 #include <dirent.h>
@@ -12,7 +13,7 @@ static int by_text(const void *one, const void *other)
 	return strcmp(*(char *const *)one, *(char *const *)other);
 }
 
-/* What a directory holds now, by a stream that may have been opened long before. */
+/* The current content of a directory, by a stream that may have been opened long before. */
 static void list_held(DIR *stream)
 {
 	char *names[256];
@@ -60,7 +61,7 @@ static void asynchronous(const struct step *step)
 	else
 		status = writes ? aio_write(&control) : aio_read(&control);
 	if (status != 0) {
-		outcome(status); /* of lio_listio EIO, with the error of the one request behind it */
+		outcome(status); /* lio_listio returns EIO; the request has the real error */
 		if (word(step, 2)[1] != 'l')
 			return;
 		say(" ");
@@ -85,7 +86,7 @@ static void temporary(const struct step *step)
 	}
 	int fd = mkstemp(name);
 	keep(step, 1, fd, lowest);
-	if (fd >= 0) { /* its name is chance: only unnamed it can be compared */
+	if (fd >= 0) { /* the name is random, so that it is removed before the comparison */
 		say(" ");
 		outcome(unlink(name));
 	}

@@ -1,4 +1,4 @@
-/* Steps on names: links, directories, attributes, and what a path shows. */
+/* Steps on names: links, directories, attributes, and the content of a path. */
 #include "actor.h"
 #include <dirent.h>
 #include <sys/syscall.h>
@@ -65,7 +65,7 @@ static void stat_step(const char *how, const struct step *step)
 		attributes(&found);
 }
 
-/* Whether a descriptor and a path, or two paths, are the same file. */
+/* Whether a descriptor and a path are the same file. */
 static void same(const struct step *step)
 {
 	struct stat one, other;
@@ -77,7 +77,7 @@ static void same(const struct step *step)
 		say("%s", one.st_ino == other.st_ino && one.st_dev == other.st_dev ? "same" : "different");
 }
 
-/* Whether a write or a change of mode moves the times of a file forward, and how. */
+/* Whether a write, a truncation or a change of mode moves a file's times forward, and which. */
 static void moves(const struct step *step)
 {
 	struct stat before, after;
@@ -86,7 +86,7 @@ static void moves(const struct step *step)
 		say("%s", strerrorname_np(errno));
 		return;
 	}
-	/* Longer than a tick of any kernel, by which file systems count. */
+	/* Longer than a tick of any kernel, which is the unit of file times. */
 	nanosleep(&(struct timespec){.tv_nsec = 25000000}, NULL);
 	if (word(step, 2)[0] == 'w') {
 		fill(10, 'm');
@@ -138,12 +138,14 @@ static void two_names(const char *name, const struct step *step)
 		outcome(plain ? rename(from, to) : renameat(from_directory, from, to_directory, to));
 	else {
 		int done = renameat2(from_directory, from, to_directory, to, RENAME_NOREPLACE);
-		/* A mount knows no flags and says so where nothing is in the way: programs fall back. */
+		/* A mount has no rename flags and refuses them if the new name is free. Programs
+		 * then use a plain rename. */
 		outcome(done != 0 && errno == EINVAL ? renameat(from_directory, from, to_directory, to) : done);
 	}
 }
 
-/* Programs stay in their directory: what is above it is not compared, and others run there. */
+/* Whether a step would leave the program's directory. Programs stay in it, because the directory
+ * above it has other programs and is not compared. */
 static int leaves(const char *name)
 {
 	char buffer[4096];
@@ -199,7 +201,7 @@ static void times(const struct step *step)
 	struct stat found;
 	int set = utimensat(directory, name, given, 0);
 	outcome(set);
-	if (set == 0 && fstatat(directory, name, &found, 0) == 0) /* else they are those of some moment */
+	if (set == 0 && fstatat(directory, name, &found, 0) == 0) /* otherwise the times are those of any moment */
 		say(" %ld.%09ld", (long)found.st_mtim.tv_sec, found.st_mtim.tv_nsec);
 }
 

@@ -23,7 +23,7 @@ static pid_t forked(const char *kind)
 		struct clone_args how = {.exit_signal = SIGCHLD};
 		return (pid_t)syscall(SYS_clone3, &how, sizeof how);
 	}
-	/* As a language runtime or a static library in the program would. */
+	/* As a language runtime or a static library of the program would fork. */
 	return (pid_t)raw_call(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
 }
 
@@ -70,7 +70,7 @@ static void fork_step(const struct step *step)
 	raw_call(SYS_close, connection, 0, 0, 0, 0, 0);
 }
 
-/* A shell's command; underscores are its spaces. */
+/* A command for a shell. Its underscores become spaces. */
 static void shell(const struct step *step)
 {
 	char command[1024];

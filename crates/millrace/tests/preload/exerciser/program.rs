@@ -1,16 +1,16 @@
-//! A program: steps of numbered processes, one a line, as the actor understands them; that text is also how a failing program is
-//! printed and replayed.
+//! A program: one step of a numbered process per line, in the actor's format. The test prints and
+//! replays a failing program in this format.
 
 use std::fmt;
 
-/// One step. `9` is no process: the filer, and the driver itself.
+/// One step. The process number 9 is for steps on the filer or on all processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) process: u8,
     pub(crate) text: String,
 }
 
-/// The number that stands for the filer.
+/// The process number of the filer.
 pub(crate) const FILER: u8 = 9;
 
 impl Step {
@@ -18,12 +18,12 @@ impl Step {
         Self { process, text: text.into() }
     }
 
-    /// What it does, by its first word.
+    /// The first word: what the step does.
     pub(crate) fn name(&self) -> &str {
         self.text.split(' ').next().unwrap_or_default()
     }
 
-    /// A word behind the name, counted from 1.
+    /// A word after the name, counted from 1.
     pub(crate) fn word(&self, index: usize) -> &str {
         self.text.split(' ').nth(index).unwrap_or_default()
     }
@@ -35,7 +35,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// Reads what [`print`] wrote; lines that begin with `#` are comments.
+/// Parses the output of [`print`]. Lines that begin with `#` are comments.
 pub(crate) fn parse(text: &str) -> Vec<Step> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines
@@ -46,7 +46,7 @@ pub(crate) fn parse(text: &str) -> Vec<Step> {
         .collect()
 }
 
-/// One step a line.
+/// One step per line.
 pub(crate) fn print(program: &[Step]) -> String {
     program.iter().map(|step| format!("{step}\n")).collect()
 }

@@ -1,4 +1,5 @@
-/* What a mount refuses by name (docs/compat/preload.md); these steps run there only, and change nothing. */
+/* What a mount refuses by name (docs/compat/preload.md). These steps run on the mount only, and
+ * change nothing. */
 #include "actor.h"
 #include <sys/xattr.h>
 

@@ -1,8 +1,8 @@
-//! A failing program made smaller: steps are left out as long as it still fails.
+//! Shrinks a failing program: removes steps as long as it still fails.
 
 use super::program::Step;
 
-/// Removes spans of steps, half as long each time, while `fails` holds; at most so many tries.
+/// Removes spans of steps, each round half as long, while `fails` holds. Makes at most `tries` tries.
 pub(crate) fn shrink(program: Vec<Step>, mut tries: u32, mut fails: impl FnMut(&[Step]) -> bool) -> Vec<Step> {
     let mut smallest = program;
     let mut span = smallest.len().div_ceil(2);

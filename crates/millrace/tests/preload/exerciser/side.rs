@@ -10,21 +10,21 @@ use std::time::Duration;
 use super::program::Step;
 use crate::support::{await_until, fuse};
 
-/// Longest wait for a step; a step takes milliseconds.
+/// Time limit of a step, which normally takes milliseconds.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
-/// What a step gave when no process has its number.
+/// The result of a step whose process does not exist.
 pub(crate) const NO_PROCESS: &str = "no such process";
 
 /// A process of the program.
 struct Actor {
     stream: BufReader<UnixStream>,
     pid: u32,
-    /// Whether it is one of [`Fuse`], as its children are.
+    /// Whether it uses the FUSE mount, as its children do.
     by_fuse: bool,
 }
 
-/// An export that is mounted through FUSE as well: processes with odd numbers, and their children, have it there.
+/// An export that is also mounted through FUSE: processes with odd numbers and their children use that mount.
 pub(crate) struct Fuse {
     pub(crate) directory: PathBuf,
     pub(crate) pid: u32,
@@ -37,13 +37,13 @@ impl Drop for Fuse {
     }
 }
 
-/// Actors, started by one parent for each user and way to the files.
+/// Actors. One parent for each user and kind of mount starts them.
 pub(crate) struct Side {
     starters: BTreeMap<(u32, bool), (Child, Actor)>,
     listener: UnixListener,
     address: PathBuf,
     actors: BTreeMap<u8, Actor>,
-    /// Process ids seen in this program, ended ones too.
+    /// Process ids in this program, including ended processes.
     pids: BTreeMap<u32, u8>,
     /// The program's directory, below `top` or below the FUSE mount.
     name: String,
@@ -54,7 +54,8 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// `command` gives the actor's program, run as a user, to which its arguments are added; it sees the files below `top`.
+    /// `command` returns the command of the actor's program as a user, without its arguments. The
+    /// actor has the files below `top`.
     pub(crate) fn new(
         scratch: &Path,
         on_mount: bool,
@@ -71,7 +72,7 @@ impl Side {
         Self { starters, listener, address, actors, pids, name: String::new(), top, on_mount, command, fuse: None }
     }
 
-    /// The same with a mount through FUSE beside.
+    /// The same with a FUSE mount for some processes.
     pub(crate) fn beside(mut self, fuse: Option<Fuse>) -> Self {
         self.fuse = fuse;
         self
@@ -83,12 +84,12 @@ impl Side {
         name.clone_into(&mut self.name);
     }
 
-    /// Whether a process has the mount through FUSE.
+    /// Whether a process uses the FUSE mount.
     pub(crate) fn is_by_fuse(&self, process: u8) -> bool {
         self.actors.get(&process).is_some_and(|actor| actor.by_fuse)
     }
 
-    /// Ends all processes of the program, and waits for that.
+    /// Ends all processes of the program, and waits until they have ended.
     pub(crate) fn end(&mut self) {
         for (_, actor) in std::mem::take(&mut self.actors) {
             let pid = actor.pid;
@@ -101,7 +102,7 @@ impl Side {
         self.pids.clear();
     }
 
-    /// Carries out a step and returns its result.
+    /// Executes a step and returns its result.
     pub(crate) fn step(&mut self, step: &Step) -> String {
         if step.name() == "start" {
             return self.start(step);
@@ -132,7 +133,7 @@ impl Side {
         }
     }
 
-    /// Lets all processes work on a file of their own at the same time. Returns their results.
+    /// Lets every process work on its own file at the same time. Returns their results.
     pub(crate) fn together(&mut self, rounds: &str) -> String {
         for (number, actor) in &mut self.actors {
             let _ = actor.stream.get_mut().write_all(format!("own {number} {rounds}\n").as_bytes());
@@ -164,7 +165,7 @@ impl Side {
             let stream = self.accept();
             self.starters.insert((uid, by_fuse), (child, stream));
         }
-        // The starter runs as that user already, where it could not become it.
+        // If the starter cannot change its user, it runs as that user already.
         let order = format!("start {} {uid} {top}/{}\n", step.process, self.name);
         let starter = &mut self.starters.get_mut(&(uid, by_fuse)).unwrap().1;
         let Said::Line(line) = starter.ask(&order) else { panic!("the actors' parent ended") };
@@ -192,7 +193,7 @@ impl Side {
         actor
     }
 
-    /// Process ids are replaced by the program's numbers.
+    /// Replaces process ids with the program's numbers.
     fn with_numbers(&self, line: &str) -> String {
         let Some((before, pid)) = line.rsplit_once('#') else { return line.to_owned() };
         let known = pid.parse().ok().and_then(|pid: u32| self.pids.get(&pid));
@@ -204,7 +205,7 @@ impl Drop for Side {
     fn drop(&mut self) {
         self.end();
         for (_, (mut child, actor)) in std::mem::take(&mut self.starters) {
-            drop(actor); // the end of its connection is its end
+            drop(actor); // the actor ends when its connection ends
             child.wait().unwrap();
         }
     }
@@ -235,7 +236,7 @@ impl Actor {
     }
 }
 
-/// Whether a process has ended: its files are closed then, whether anybody waited for it or not.
+/// Whether a process has ended. Its files are closed then, even if no process has waited for it.
 fn gone(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
     stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with(['Z', 'X']))

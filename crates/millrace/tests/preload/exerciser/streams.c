@@ -1,4 +1,5 @@
-/* Steps on C streams. What the C standard leaves open between reading and writing is closed by a seek to where one is. */
+/* Steps on C streams. Between a read and a write the actor seeks to the present offset, because the
+ * C standard requires that. */
 #include "actor.h"
 
 static char last[STREAMS];
@@ -18,7 +19,8 @@ static void turn(const struct step *step, char direction)
 
 static char buffer[STREAMS][4096];
 
-/* The buffer's size decides what others see of unflushed data: the same on every file system (known.rs, `stream buffers`). */
+/* The buffer's size decides what other processes see of unflushed data, so it is the same on every
+ * file system (known.rs, `stream buffers`). */
 static void opened(const struct step *step, FILE *fresh)
 {
 	int index = (int)number(step, 1) & (STREAMS - 1);

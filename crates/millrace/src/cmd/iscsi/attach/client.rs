@@ -1,6 +1,5 @@
 //! Which initiator LUNs are attached by.
 
-use super::Attach;
 use crate::error_printing::refusal;
 use initiator::IscsiUrl;
 use initiator::kernel::{self, KernelError};
@@ -49,9 +48,9 @@ impl Choice {
 }
 
 /// The client of all LUNs of one command.
-pub(super) fn choose(args: &Attach, urls: &[IscsiUrl]) -> anyhow::Result<Choice> {
+pub(super) fn choose(asked: Asked, initiator: Option<&str>, urls: &[IscsiUrl]) -> anyhow::Result<Choice> {
     let portals = urls.iter().map(|url| url.portals.len()).max().unwrap_or(1);
-    decide(args.client, portals, || obstacle(args.initiator.as_deref(), portals))
+    decide(asked, portals, || obstacle(initiator, portals))
 }
 
 fn decide(asked: Asked, portals: usize, obstacle: impl FnOnce() -> Option<Obstacle>) -> anyhow::Result<Choice> {

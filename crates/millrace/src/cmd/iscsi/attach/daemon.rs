@@ -3,7 +3,7 @@
 use super::super::attached::{Attached, Daemon};
 use super::super::url_and_options;
 use super::start::{Order, Ready, Said};
-use crate::error_printing::text;
+use crate::error_printing::{hints, text};
 use anyhow::Context as _;
 use initiator::Device;
 use initiator::attach::{Server, Stop, keep_in_memory};
@@ -29,7 +29,7 @@ pub(in super::super) fn run(args: &AttachDaemon) -> anyhow::Result<()> {
         Ok(started) => started,
         Err(error) => {
             let refused = error.downcast_ref::<initiator::Error>().is_some_and(initiator::Error::is_refusal);
-            say(&Said::Failed { why: text(&error), refused })?;
+            say(&Said::Failed { why: text(&error), refused, hints: hints(&error) })?;
             return Err(error);
         }
     };

@@ -1,13 +1,13 @@
-//! The file system on the LUNs that are attached: made, looked at, mounted.
+//! The file system on the LUNs that are attached: made, inspected, mounted.
 
 use super::{Attach, Kind, Served};
 use crate::cmd::iscsi::attached::Attached;
-use crate::error_printing::refusal;
+use crate::error_printing::{hinted, refusal};
 use anyhow::{Context as _, bail};
 use initiator::attach::{Content, FileSystem, Member, mount, unmount, update_in_place};
 use std::path::Path;
 
-/// Makes what is to be made, adds to the warnings, and mounts.
+/// Makes the file system that was asked for, adds to the warnings, and mounts.
 pub(super) fn bring_up(args: &Attach, luns: &mut [Attached], served: &mut [Served]) -> anyhow::Result<()> {
     let devices: Vec<String> = served.iter().map(|served| served.device.path()).collect();
     if let Some(kind) = args.mkfs {
@@ -43,7 +43,10 @@ fn make(kind: FileSystem, force: bool, luns: &[Attached], served: &[Served], dev
         }
     }
     let physical = luns.iter().map(|attached| attached.record.physical_block_bytes).max().unwrap_or_default();
-    Ok(kind.make(devices, physical)?)
+    kind.make(devices, physical).map_err(|error| {
+        let hint = "no LUN stays attached; a LUN that is too small for the file system grows by `millrace lun resize`";
+        hinted(error.into(), hint)
+    })
 }
 
 /// A LUN in a sentence about it, where there may be others.

@@ -65,6 +65,10 @@ fn check_urls(args: &Attach, urls: &[IscsiUrl]) -> anyhow::Result<()> {
 }
 
 fn check_directory(directory: &Path) -> anyhow::Result<()> {
+    if directory.exists() && !directory.is_dir() {
+        let what = format!("mount at {}: it is not a directory", directory.display());
+        return Err(refusal(what, "name an empty directory"));
+    }
     if !directory.is_dir() {
         let hint = format!("mkdir -p {}", directory.display());
         return Err(refusal(format!("mount at {}: no such directory", directory.display()), hint));

@@ -1,6 +1,7 @@
 //! Starting the daemon, from the side of `attach`.
 
 use super::super::attached::{Attached, Record};
+use crate::error_printing::hinted;
 use anyhow::{Context as _, anyhow};
 use initiator::{Device, IscsiUrl};
 use serde::{Deserialize, Serialize};
@@ -40,8 +41,10 @@ pub(super) enum Said {
     Ready(Ready),
     Failed {
         why: String,
-        /// The target answered, and said no.
+        /// The target answered, and refused.
         refused: bool,
+        /// What the user can do about it.
+        hints: Vec<String>,
     },
 }
 
@@ -78,7 +81,7 @@ impl Ready {
     }
 }
 
-/// What a target said no with.
+/// The text with which a target refused.
 #[derive(Debug)]
 pub(in super::super) struct Refused(String);
 
@@ -108,8 +111,8 @@ pub(super) fn start_daemon(attached: &Attached, order: &Order) -> anyhow::Result
     let line = wait(&answers, &attached.record.url)?;
     match serde_json::from_str(&line) {
         Ok(Said::Ready(ready)) => Ok(ready),
-        Ok(Said::Failed { why, refused: true }) => Err(anyhow!(Refused(why))),
-        Ok(Said::Failed { why, refused: false }) => Err(anyhow!(why)),
+        Ok(Said::Failed { why, refused: true, .. }) => Err(anyhow!(Refused(why))),
+        Ok(Said::Failed { why, refused: false, hints }) => Err(hints.into_iter().rev().fold(anyhow!(why), hinted)),
         Err(_) => {
             let log = std::fs::read_to_string(&path).unwrap_or_default();
             let last = log.lines().last().unwrap_or("it wrote no log");

@@ -26,7 +26,7 @@ pub(crate) struct Mounts {
 pub(crate) enum State {
     /// Programs use it, or its keeper has not ended yet.
     InUse,
-    /// No process uses it, but it keeps unstable data or an unreported error.
+    /// No process uses it, but it keeps uncommitted data, an unreported error or hidden names.
     Unsaved,
     /// No process uses it, and it keeps nothing.
     Dead,
@@ -39,6 +39,8 @@ pub(crate) struct MountReport {
     /// The paths at which programs have it, newest first.
     pub(crate) paths: Vec<PathReport>,
     pub(crate) state: State,
+    /// What it keeps, if its state is [`State::Unsaved`].
+    pub(crate) unsaved: Option<UnsavedReport>,
     /// The server's address in use.
     pub(crate) server: Option<String>,
     /// The server refused the export when a process last asked for it.
@@ -66,6 +68,19 @@ pub(crate) struct MountReport {
     /// Written data that is not stable yet, kept to be resent, and most that is; now.
     pub(crate) retained_bytes: u64,
     pub(crate) retained_bytes_max: u64,
+}
+
+/// What a mount keeps that no process uses.
+#[derive(Serialize)]
+pub(crate) struct UnsavedReport {
+    /// Files with written data that the server has not committed.
+    pub(crate) uncommitted_files: usize,
+    /// Bytes of them that this host can resend.
+    pub(crate) uncommitted_bytes: u64,
+    /// Numbers of the files of which written data is lost, while no program has received the error.
+    pub(crate) lost_files: Vec<u64>,
+    /// Names of removed files that programs had open.
+    pub(crate) hidden_names: usize,
 }
 
 /// A path at which programs have the export.
@@ -207,10 +222,12 @@ impl Found {
         let elapsed = earlier.map(|earlier| Duration::from_nanos(now.at_ns - earlier.at_ns));
         let activity = earlier.map_or_else(|| now.clone(), |earlier| now.since(earlier));
         let retained = self.observer.retained();
+        let state = self.state();
         MountReport {
             runtime_dir: self.directory.clone(),
             paths: self.paths(),
-            state: self.state(),
+            state,
+            unsaved: (state == State::Unsaved).then(|| self.unsaved()).flatten(),
             server: self.observer.server().map(|server| server.to_string()),
             is_gone: self.observer.is_gone(),
             shared_memory: self
@@ -240,6 +257,18 @@ impl Found {
             retained_bytes: retained.bytes,
             retained_bytes_max: retained.bytes_max,
         }
+    }
+
+    /// `None` if the memory of written data cannot be read.
+    fn unsaved(&self) -> Option<UnsavedReport> {
+        let files = self.observer.unsaved().ok()?;
+        let uncommitted = || files.iter().filter(|file| file.is_uncommitted);
+        Some(UnsavedReport {
+            uncommitted_files: uncommitted().count(),
+            uncommitted_bytes: uncommitted().map(|file| file.kept_bytes).sum(),
+            lost_files: files.iter().filter(|file| file.has_error).map(|file| file.fileid).collect(),
+            hidden_names: self.observer.hidden_names(),
+        })
     }
 
     fn paths(&self) -> Vec<PathReport> {

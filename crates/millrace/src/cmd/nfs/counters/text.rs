@@ -2,10 +2,14 @@
 
 use std::fmt;
 
-use super::gather::{CallReport, MountReport, ProcessReport, SlotReport, State};
+use results::sizes::about_text;
+
+use super::gather::{CallReport, MountReport, ProcessReport, SlotReport, State, UnsavedReport};
 
 /// Processes named one by one.
 const PROCESSES_SHOWN: usize = 8;
+/// Files named one by one.
+const FILES_SHOWN: usize = 8;
 
 impl fmt::Display for MountReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -20,6 +24,7 @@ impl fmt::Display for MountReport {
             None => writeln!(f, "{} {span}", self.runtime_dir.display())?,
         }
         self.write_users(f)?;
+        self.unsaved.iter().try_for_each(|unsaved| write!(f, "{unsaved}"))?;
         for call in &self.calls_in_progress {
             writeln!(f, "  {call}")?;
         }
@@ -38,10 +43,7 @@ impl MountReport {
                 "by no program any more; if the server is gone for good, `millrace nfs give-up` ends it".to_owned()
             }
             (State::InUse, _) => format!("by {}", named(&self.processes)),
-            (State::Unsaved, _) => {
-                "by no program, but written data is not saved yet: any program on this mount saves it (millrace exec … -- true)"
-                    .to_owned()
-            }
+            (State::Unsaved, _) => "by no program".to_owned(),
             (State::Dead, _) => "by no program, and it keeps no data: --remove-dead removes it".to_owned(),
         };
         let keeper = self.keeper.map_or_else(String::new, |pid| format!("; keeper {pid}"));
@@ -59,8 +61,8 @@ impl MountReport {
             }
             writeln!(f)?;
         }
-        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-        writeln!(f, "  kept until COMMIT: {:.1} MiB of {:.0} MiB", mib(self.retained_bytes), mib(self.retained_bytes_max))?;
+        let (kept, limit) = (about_text(self.retained_bytes), about_text(self.retained_bytes_max));
+        writeln!(f, "  kept until COMMIT: {kept} of {limit}")?;
         if let Some(mean) = self.in_progress_mean {
             writeln!(f, "  in progress: {mean:.2} on average")?;
         }
@@ -73,6 +75,40 @@ impl MountReport {
         }
         Ok(())
     }
+}
+
+impl fmt::Display for UnsavedReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.uncommitted_files > 0 {
+            writeln!(
+                f,
+                "  not committed: {} bytes of {}; the keeper of the next program on this mount commits them (millrace exec … -- true)",
+                self.uncommitted_bytes,
+                counted(self.uncommitted_files, "file")
+            )?;
+        }
+        if !self.lost_files.is_empty() {
+            let shown: Vec<_> = self.lost_files.iter().take(FILES_SHOWN).map(u64::to_string).collect();
+            let more = self.lost_files.len().saturating_sub(FILES_SHOWN);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            writeln!(
+                f,
+                "  lost: written data of file number {}{more}: the server refused or lost it, and no program has \
+                 received the error; the next fsync of the file returns it (millrace exec … -- sync FILE)",
+                shown.join(", ")
+            )?;
+        }
+        if self.hidden_names > 0 {
+            let names = counted(self.hidden_names, "hidden name");
+            writeln!(f, "  {names} of removed files (.nfs… on the server); the keeper of the next program removes them")?;
+        }
+        Ok(())
+    }
+}
+
+/// `1 file`, `2 files`.
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 impl fmt::Display for SlotReport {

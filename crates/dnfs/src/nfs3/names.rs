@@ -1,0 +1,272 @@
+//! Attributes and names: every procedure that is one call and one answer. The server may have executed a resent call twice.
+//! [`retry_outcome`] finds out whether the first transmission succeeded. REMOVE, RMDIR and LINK leave no evidence of that, so a
+//! refusal is final.
+
+use crate::error::Error;
+use crate::file::{
+    AccessRights, Attributes, CreateMode, Created, FileHandle, FileKind, FileTime, FsError, SetAttributes, SpaceUse, SpecialFile,
+};
+use crate::nfs3::client::Client;
+use crate::nfs3::types::{self as convert, attributes_of, handle, handle_of, refusal};
+use crate::retry_outcome;
+use nfs_proto::nfs3::{
+    AccessArgs, AccessResult, CreateArgs, CreateOk, CreateResult, DirOpArgs, Failure, FsStatResult, GetAttrResult, LinkArgs,
+    LinkResult, LookupResult, MkDirArgs, MkNodArgs, Name, NfsStatus, ObjectArgs, Path, Procedure, ReadLinkResult, RenameArgs,
+    RenameResult, SetAttrArgs, SymLinkArgs, WccData, WccResult,
+};
+use nfs_proto::xdr::Decode;
+
+impl Client {
+    /// Sends NULL (RFC 1813 3.3.0), which shows whether the server answers.
+    ///
+    /// # Errors
+    /// No answer, or a refusal of the server's RPC layer.
+    pub fn null(&self) -> Result<(), Error> {
+        self.call_with(Procedure::Null, &(), |_| Ok(NfsStatus::Ok)).map(|_| ())
+    }
+
+    /// Attributes of an object (RFC 1813 3.3.1).
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub fn getattr(&self, object: &FileHandle) -> Result<Attributes, Error> {
+        let (outcome, _): (GetAttrResult, _) = self.call(Procedure::GetAttr, &ObjectArgs { object: handle(object)? })?;
+        answer(outcome).map(|ok| attributes_of(&ok.attributes))
+    }
+
+    /// Changes attributes (RFC 1813 3.3.2); `guard` is the ctime that the object must have. Returns its attributes afterwards.
+    ///
+    /// **Durability**: stable when it returns.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub fn setattr(
+        &self,
+        object: &FileHandle,
+        set: &SetAttributes,
+        guard: Option<FileTime>,
+    ) -> Result<Option<Attributes>, Error> {
+        let (new_attributes, guard) = (convert::set_attr(set), guard.map(convert::time_to));
+        let arguments = SetAttrArgs { object: handle(object)?, new_attributes, guard };
+        let (outcome, resent): (WccResult, _) = self.call(Procedure::SetAttr, &arguments)?;
+        match answer(outcome) {
+            Err(error) if resent && error.fs_error() == Some(FsError::NotSync) => {
+                retry_outcome::set_attr(self, object, set, error)
+            }
+            other => other.map(|wcc| wcc.after.as_ref().map(attributes_of)),
+        }
+    }
+
+    /// Handle and attributes of a name (RFC 1813 3.3.3).
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub fn lookup(&self, dir: &FileHandle, name: &[u8]) -> Result<(FileHandle, Option<Attributes>), Error> {
+        let (outcome, _): (LookupResult, _) = self.call(Procedure::Lookup, &name_in(dir, name)?)?;
+        answer(outcome).map(|ok| (handle_of(&ok.object), ok.attributes.as_ref().map(attributes_of)))
+    }
+
+    /// Which of these rights the caller has (RFC 1813 3.3.4).
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub fn access(&self, object: &FileHandle, rights: AccessRights) -> Result<AccessRights, Error> {
+        let arguments = AccessArgs { object: handle(object)?, access: convert::access_bits(rights) };
+        let (outcome, _): (AccessResult, _) = self.call(Procedure::Access, &arguments)?;
+        answer(outcome).map(|ok| convert::rights_of(ok.access))
+    }
+
+    /// Replaces `target` by the text of a symbolic link (RFC 1813 3.3.5).
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub fn readlink(&self, link: &FileHandle, target: &mut Vec<u8>) -> Result<(), Error> {
+        let mut status = NfsStatus::Ok;
+        self.call_with(Procedure::ReadLink, &ObjectArgs { object: handle(link)? }, |results| {
+            status = match ReadLinkResult::decode(results)? {
+                Ok(ok) => {
+                    target.clear();
+                    target.extend_from_slice(ok.target.0);
+                    NfsStatus::Ok
+                }
+                Err(failure) => failure.status,
+            };
+            Ok(status)
+        })?;
+        if status == NfsStatus::Ok { Ok(()) } else { Err(refusal(status)) }
+    }
+
+    /// Creates a regular file (RFC 1813 3.3.8).
+    ///
+    /// **Durability**: the name is stable when it returns.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub fn create(&self, dir: &FileHandle, name: &[u8], mode: CreateMode) -> Result<Created, Error> {
+        let mode = match mode {
+            CreateMode::Guarded(set) => CreateMode::Guarded(retry_outcome::marked(&set)),
+            other => other,
+        };
+        let arguments = CreateArgs { place: name_in(dir, name)?, how: convert::create_how(mode) };
+        let (outcome, resent): (CreateResult, _) = self.call(Procedure::Create, &arguments)?;
+        match created(outcome) {
+            // The server does not refuse UNCHECKED, and recognises EXCLUSIVE itself.
+            Err(error) if resent => match mode {
+                CreateMode::Guarded(set) => retry_outcome::created(self, (dir, name), FileKind::Regular, set.atime, error),
+                _ => Err(error),
+            },
+            other => other,
+        }
+    }
+
+    /// Creates a directory (RFC 1813 3.3.9).
+    ///
+    /// **Durability**: stable when it returns.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub fn mkdir(&self, dir: &FileHandle, name: &[u8], attributes: &SetAttributes) -> Result<Created, Error> {
+        let set = retry_outcome::marked(attributes);
+        let arguments = MkDirArgs { place: name_in(dir, name)?, attributes: convert::set_attr(&set) };
+        let (outcome, resent): (CreateResult, _) = self.call(Procedure::MkDir, &arguments)?;
+        match created(outcome) {
+            Err(error) if resent => retry_outcome::created(self, (dir, name), FileKind::Directory, set.atime, error),
+            other => other,
+        }
+    }
+
+    /// Creates a symbolic link with this text (RFC 1813 3.3.10).
+    ///
+    /// **Durability**: stable when it returns.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub fn symlink(&self, dir: &FileHandle, name: &[u8], target: &[u8], attributes: &SetAttributes) -> Result<Created, Error> {
+        if target.len() > nfs_proto::limits::PATH_BYTES_MAX {
+            return Err(Error::Fs(FsError::NameTooLong));
+        }
+        let set = retry_outcome::marked(attributes);
+        let arguments = SymLinkArgs { place: name_in(dir, name)?, attributes: convert::set_attr(&set), target: Path(target) };
+        let (outcome, resent): (CreateResult, _) = self.call(Procedure::SymLink, &arguments)?;
+        match created(outcome) {
+            Err(error) if resent => retry_outcome::created(self, (dir, name), FileKind::Symlink, set.atime, error),
+            other => other,
+        }
+    }
+
+    /// Creates a device, socket or pipe (RFC 1813 3.3.11).
+    ///
+    /// **Durability**: stable when it returns.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub fn mknod(&self, dir: &FileHandle, name: &[u8], what: SpecialFile, attributes: &SetAttributes) -> Result<Created, Error> {
+        let set = retry_outcome::marked(attributes);
+        let arguments = MkNodArgs { place: name_in(dir, name)?, what: convert::node_data(what, &set) };
+        let (outcome, resent): (CreateResult, _) = self.call(Procedure::MkNod, &arguments)?;
+        let kind = match what {
+            SpecialFile::Fifo => FileKind::Fifo,
+            SpecialFile::Socket => FileKind::Socket,
+            SpecialFile::Character(_) => FileKind::Character,
+            SpecialFile::Block(_) => FileKind::Block,
+        };
+        match created(outcome) {
+            Err(error) if resent => retry_outcome::created(self, (dir, name), kind, set.atime, error),
+            other => other,
+        }
+    }
+
+    /// Removes a name that is not a directory (RFC 1813 3.3.12).
+    ///
+    /// **Durability**: stable when it returns.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub fn remove(&self, dir: &FileHandle, name: &[u8]) -> Result<(), Error> {
+        let (outcome, _): (WccResult, _) = self.call(Procedure::Remove, &name_in(dir, name)?)?;
+        answer(outcome).map(|_| ())
+    }
+
+    /// Removes an empty directory (RFC 1813 3.3.13).
+    ///
+    /// **Durability**: stable when it returns.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub fn rmdir(&self, dir: &FileHandle, name: &[u8]) -> Result<(), Error> {
+        let (outcome, _): (WccResult, _) = self.call(Procedure::RmDir, &name_in(dir, name)?)?;
+        answer(outcome).map(|_| ())
+    }
+
+    /// Renames (RFC 1813 3.3.14); an object with the new name is replaced.
+    ///
+    /// **Durability**: stable when it returns.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub fn rename(&self, from_dir: &FileHandle, from: &[u8], to_dir: &FileHandle, to: &[u8]) -> Result<(), Error> {
+        self.rename_object(from_dir, from, to_dir, to, None)
+    }
+
+    /// As [`Self::rename`], for an object whose number is known. After a retransmission only this object counts as the renamed
+    /// one.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub fn rename_object(
+        &self,
+        from_dir: &FileHandle,
+        from: &[u8],
+        to_dir: &FileHandle,
+        to: &[u8],
+        fileid: Option<u64>,
+    ) -> Result<(), Error> {
+        let arguments = RenameArgs { from: name_in(from_dir, from)?, to: name_in(to_dir, to)? };
+        let run = self.service.channel_support.run();
+        let (outcome, resent): (RenameResult, _) = self.call(Procedure::Rename, &arguments)?;
+        match answer(outcome) {
+            Err(error) if resent => {
+                let exact = run.is_some() && run == self.service.channel_support.run();
+                retry_outcome::renamed(self, (to_dir, to), fileid, exact, error)
+            }
+            other => other.map(|_| ()),
+        }
+    }
+
+    /// Gives a file another name (RFC 1813 3.3.15). Returns its attributes afterwards.
+    ///
+    /// **Durability**: stable when it returns.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub fn link(&self, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Result<Option<Attributes>, Error> {
+        let arguments = LinkArgs { file: handle(file)?, link: name_in(dir, name)? };
+        let (outcome, _): (LinkResult, _) = self.call(Procedure::Link, &arguments)?;
+        answer(outcome).map(|wcc| wcc.attributes.as_ref().map(attributes_of))
+    }
+
+    /// Space and files of the export (RFC 1813 3.3.18).
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub fn fsstat(&self, object: &FileHandle) -> Result<SpaceUse, Error> {
+        let (outcome, _): (FsStatResult, _) = self.call(Procedure::FsStat, &ObjectArgs { object: handle(object)? })?;
+        answer(outcome).map(|ok| convert::space_of(&ok))
+    }
+}
+
+/// Directory and name of a call. A name that no server accepts is refused without a call.
+pub(crate) fn name_in<'a>(dir: &FileHandle, name: &'a [u8]) -> Result<DirOpArgs<'a>, Error> {
+    if name.len() > nfs_proto::limits::NAME_BYTES_MAX {
+        return Err(Error::Fs(FsError::NameTooLong));
+    }
+    Ok(DirOpArgs { dir: handle(dir)?, name: Name(name) })
+}
+
+fn answer<O, F>(outcome: Result<O, Failure<F>>) -> Result<O, Error> {
+    outcome.map_err(|failure| refusal(failure.status))
+}
+
+fn created(outcome: Result<CreateOk, Failure<WccData>>) -> Result<Created, Error> {
+    answer(outcome).map(|ok| convert::created_of(&ok))
+}

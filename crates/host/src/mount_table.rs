@@ -122,9 +122,22 @@ pub fn unescaped_text(field: &str) -> String {
     text(&unescaped(field.as_bytes()))
 }
 
+/// Whether a type of file system is a client's mount of NFS: `nfs`, with its version on some systems (`nfs4`). `nfsd` is the interface
+/// of the kernel's server.
+#[must_use]
+pub fn is_nfs(file_system: &str) -> bool {
+    file_system.strip_prefix("nfs").is_some_and(|version| version.bytes().all(|letter| letter.is_ascii_digit()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_kernel_servers_interface_is_not_a_mount_of_nfs() {
+        assert!(["nfs", "nfs3", "nfs4"].into_iter().all(is_nfs));
+        assert!(!["nfsd", "ext4", "", "fuse.nfs"].into_iter().any(is_nfs));
+    }
 
     #[test]
     fn a_line_is_read_field_by_field() {

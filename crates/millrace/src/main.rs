@@ -21,9 +21,9 @@ struct Millrace {
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 the result is negative (the server refused, an audit has findings, a figure
 missed its threshold, …); 2 could not run (arguments, a missing program, …); 3 ran, but the result
-is not valid; 141 the reader of its output has ended. A measurement ends with 130 on SIGINT
-(Ctrl-C), 143 on SIGTERM and 129 on SIGHUP. `millrace exec` and `millrace guest run` end with the
-code of the program they ran.";
+is not valid; 4 `tune apply` is done, and steps are left to you; 141 the reader of its output has
+ended. A measurement ends with 130 on SIGINT (Ctrl-C), 143 on SIGTERM and 129 on SIGHUP. `millrace
+exec` and `millrace guest run` end with the code of the program they ran.";
 
 /// The version, with the commit if the build knew it (`scripts/commit`), so that two builds of one version differ.
 fn version() -> &'static str {

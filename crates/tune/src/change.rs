@@ -10,6 +10,7 @@
 //! rule is named.
 
 mod apply;
+mod attributes;
 mod commands;
 mod conflict;
 mod diff;
@@ -19,6 +20,7 @@ mod explain;
 mod file_changes;
 mod journal;
 mod limits;
+mod manual;
 mod plan;
 mod planned;
 mod resolve;
@@ -30,9 +32,12 @@ mod target;
 mod text;
 mod users;
 
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
+
+use crate::collect::user_name;
 
 pub use apply::{Applied, Ended, Operator, Outcome, apply};
 pub use commands::{Run, alter_system, alter_system_reset};
@@ -41,6 +46,7 @@ pub use edit::{Edit, Style};
 pub use explain::{Explanation, explain};
 pub use file_changes::FileChange;
 pub use journal::{JournalStatus, State};
+pub use manual::{ManualStep, manual_steps, render_steps};
 pub use plan::{Apart, Check, Choice, Group, Plan, plan, plan_checked, plan_of};
 pub use planned::Change;
 pub use resolve::{RuleLookup, setting_changes};
@@ -50,7 +56,7 @@ pub use setting::{SettingChange, Target};
 pub use steps::Steps;
 pub use target::Part;
 pub(crate) use target::written;
-pub use text::{render, render_group, render_left, render_rest};
+pub use text::{render, render_files};
 pub use users::User;
 
 /// Why a change, or taking one back, ended.
@@ -73,6 +79,17 @@ pub enum ChangeError {
         /// What it said.
         source: std::io::Error,
     },
+    /// The state directory cannot be made or locked.
+    #[error("use the state directory {}", folder.display())]
+    StateDirectory {
+        /// The directory.
+        folder: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The apply ended before it changed anything.
+    #[error(transparent)]
+    Unchanged(Box<Self>),
     /// An apply before this one ended on the way.
     #[error("an earlier apply was interrupted and is not reverted yet: journal {journal}")]
     OpenJournal {
@@ -146,26 +163,55 @@ impl ChangeError {
 
     /// What helps.
     pub fn hint(&self) -> Option<String> {
+        const REVERT: &str = "`millrace tune revert` reverts what was done so far";
+        Some(match self {
+            Self::Unchanged(error) => match error.cure() {
+                Some(cure) => format!("nothing was changed; {cure}"),
+                None => "nothing was changed".to_owned(),
+            },
+            Self::Io { .. } | Self::Edit { .. } => match self.cure() {
+                Some(cure) => format!("{cure}; {REVERT}"),
+                None => REVERT.to_owned(),
+            },
+            _ => return self.cure(),
+        })
+    }
+
+    /// What the user does against the cause, whatever was done before.
+    fn cure(&self) -> Option<String> {
+        let is_denied = |error: &std::io::Error| error.kind() == std::io::ErrorKind::PermissionDenied;
         Some(match self {
             Self::OpenJournal { .. } => "`millrace tune revert` restores everything as it was; then apply again".to_owned(),
             Self::Busy { .. } => "wait until it has ended".to_owned(),
-            Self::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
-                "run it as root; `millrace tune revert` reverts what was done so far".to_owned()
+            Self::Io { path, source, .. } if is_denied(source) => as_owner(path),
+            Self::StateDirectory { folder, source } if is_denied(source) => {
+                format!("{}, or name a directory of this user with --state", as_owner(folder))
             }
-            Self::Io { .. } | Self::Edit { .. } => "`millrace tune revert` reverts what was done so far".to_owned(),
+            Self::StateDirectory { .. } => "name another directory with --state".to_owned(),
             Self::OtherRoot { root, .. } => format!("name it: --root {}", root.display()),
             Self::ChangedSince { .. } => {
-                "look what was changed; `millrace tune revert --force` restores the old contents anyway and keeps the \
+                "check what was changed; `millrace tune revert --force` restores the old contents anyway and keeps the \
                  new ones beside the journal"
                     .to_owned()
             }
             Self::ChangedMeanwhile { .. } => "run the plan again".to_owned(),
             Self::OtherSystem { .. } => "`millrace tune plan` prints the commands to be run there".to_owned(),
-            Self::Journal { .. } | Self::Interrupted { .. } => return None,
+            Self::Unchanged(error) => return error.cure(),
+            Self::Io { .. } | Self::Edit { .. } | Self::Journal { .. } | Self::Interrupted { .. } => return None,
         })
     }
 
     pub(crate) fn io(what: &'static str, path: impl Into<PathBuf>, source: std::io::Error) -> Self {
         Self::Io { what, path: path.into(), source }
     }
+}
+
+/// Names the user that may write a path: the owner of what exists of it.
+fn as_owner(path: &Path) -> String {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let found = path.ancestors().find_map(|path| Some((path, std::fs::metadata(path).ok()?.uid())));
+    found.map_or_else(
+        || "run it as root".to_owned(),
+        |(path, owner)| format!("run it as {}, the owner of {}", user_name(owner), path.display()),
+    )
 }

@@ -52,7 +52,9 @@ pub use direct_nfs::direct_nfs_text;
 pub use live_host::LiveOptions;
 pub use read_capture::CaptureError;
 pub use redact::{REDACTED, redacted};
+pub(crate) use linux::other_of_pair;
 pub(crate) use roles::unnamed;
+pub(crate) use running::user_name;
 pub use site::site;
 
 use crate::facts::Facts;

@@ -42,6 +42,19 @@ pub fn activation(activation: Activation) -> &'static str {
     }
 }
 
+/// What the user does so that a written change is in force; `None` if it is in force at once.
+#[must_use]
+pub fn activating(activation: Activation) -> Option<&'static str> {
+    match activation {
+        Activation::Live => None,
+        Activation::Reload => Some("make the database reload its settings"),
+        Activation::DbRestart => Some("restart the database"),
+        Activation::Remount => Some("unmount the file system and mount it again"),
+        Activation::NicRestart => Some("take the network interface down and up again"),
+        Activation::Reboot => Some("reboot the host"),
+    }
+}
+
 /// One word for how bad it is.
 #[must_use]
 pub fn severity(severity: Severity) -> &'static str {

@@ -8,6 +8,7 @@ mod groups;
 mod html;
 mod json;
 mod junit;
+mod missing;
 mod origins;
 #[cfg(test)]
 pub(crate) mod sample;

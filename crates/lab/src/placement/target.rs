@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use ::host::mount_table::is_nfs;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use crate::error::LabError;
@@ -101,7 +102,7 @@ impl DirectoryFacts {
 
     /// Whether it is on an NFS mount of the kernel.
     pub(crate) fn over_nfs(&self) -> bool {
-        self.file_system.starts_with("nfs")
+        is_nfs(&self.file_system)
     }
 
     /// Converts the facts to those of a target.

@@ -45,19 +45,34 @@ pub fn choose(rules: &RuleSet, facts: Facts, path: &str, names: &[String]) -> Re
     Ok(chosen)
 }
 
-/// The facts for a single server of PostgreSQL: the live one, else the only one in files.
+/// The facts for a single server of PostgreSQL: the live one, else the only one in files that may run.
 fn of_one_server(facts: Facts) -> Result<Facts, LabError> {
     let mut servers: Vec<&Server> = facts.servers_of(Database::Postgres).collect();
-    if servers.iter().any(|server| server.state == ServerState::Live) {
-        servers.retain(|server| server.state == ServerState::Live);
+    for state in [ServerState::Live, ServerState::FromFiles] {
+        if servers.iter().any(|server| server.state == state) {
+            servers.retain(|server| server.state == state);
+        }
     }
     match servers.as_slice() {
         [] => Ok(facts),
         [only] => Ok(facts.seen_by(only)),
         several => {
-            let what = format!("choose between {} servers of PostgreSQL", several.len());
-            Err(LabError::plan(what, "name one of them with --db"))
+            let names: Vec<&str> = several.iter().map(|server| server.name.as_str()).collect();
+            let what = format!("choose between {} servers of PostgreSQL: {}", several.len(), names.join(", "));
+            Err(LabError::plan(what, &choices(several)))
         }
+    }
+}
+
+/// The values of `--db` of these servers.
+fn choices(servers: &[&Server]) -> String {
+    let choice = |server: &&Server| Some(format!("--db '{}' for {}", server.dsn()?, server.name));
+    let choices: Vec<String> = servers.iter().filter_map(choice).collect();
+    match servers.first().map(|server| server.state) {
+        Some(ServerState::Live) => "give --db once, for the server that the settings are for".to_owned(),
+        Some(ServerState::Stopped) => "start one of them, and name it with --db".to_owned(),
+        _ if choices.is_empty() => "name one of them with --db".to_owned(),
+        _ => format!("name one of them: {}", choices.join("; ")),
     }
 }
 

@@ -21,7 +21,8 @@ Examples:
   millrace tune revert                             reverts the newest apply, byte for byte
   millrace tune measure --dry-run                  the steps to measure PostgreSQL's rules
   millrace tune explain linux-rpc-slots-enough     the complete rule, and its fix for this host
-Exit codes: 0 done, or nothing to do; 1 something was left or refused; 2 could not run.";
+Exit codes: 0 done, or nothing to do; 1 a group was declined or refused, or something was not
+reverted; 2 could not run; 4 applied, and steps are left to you. `measure` has its own.";
 
 /// Plans the changes for what the audit found, applies them, and reverts them.
 #[derive(clap::Args)]

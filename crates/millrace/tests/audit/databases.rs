@@ -3,7 +3,7 @@
 
 use crate::support::mariadb::MariaDb;
 use crate::support::postgres::Cluster;
-use crate::support::{Scratch, await_until, millrace, skip, text};
+use crate::support::{Scratch, await_until, millrace_without_databases_of_host, skip, text};
 use results::audit::{Audit, Finding};
 
 const RULES: &str = r#"
@@ -40,7 +40,11 @@ silent = [{ facts = { "mysql.innodb_buffer_pool_size" = 1 } }]
 fn findings(scratch: &Scratch, dsn: &str, rule: &str) -> Vec<Finding> {
     let rules = scratch.folder("rules/test");
     std::fs::write(rules.join("db.toml"), RULES).unwrap();
-    let output = millrace().args(["audit", "--json", "--db", dsn, "--rules"]).arg(scratch.path().join("rules")).output().unwrap();
+    let output = millrace_without_databases_of_host()
+        .args(["audit", "--json", "--db", dsn, "--rules"])
+        .arg(scratch.path().join("rules"))
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     let audit: Audit = serde_json::from_slice(&output.stdout).unwrap();
     let asked = |finding: &Finding| finding.server.as_ref().is_some_and(|server| server.contains(" at "));
@@ -76,7 +80,7 @@ fn the_plan_of_postgres_takes_a_value_away_where_it_was_set_and_its_way_back_set
     let reloaded = || (cluster.sql("SHOW max_wal_size").trim() == "256MB").then_some(());
     await_until("the settings to be read", std::time::Duration::from_secs(20), reloaded);
     let rules = ["--rule", "postgres-synchronous-commit-on", "--rule", "postgres-max-wal-size"];
-    let plan = millrace().args(["tune", "plan", "--db", &cluster.dsn()]).args(rules).output().unwrap();
+    let plan = millrace_without_databases_of_host().args(["tune", "plan", "--db", &cluster.dsn()]).args(rules).output().unwrap();
     let plan = text(&plan);
     for line in [
         format!("ALTER DATABASE {database} RESET synchronous_commit;"),
@@ -108,7 +112,10 @@ fn a_setting_of_another_database_or_role_is_found_and_named() {
     };
     let rule = "postgres-no-database-or-role-risks-data";
     let audit = || {
-        let output = millrace().args(["audit", "--json", "--rule", rule, "--db", &cluster.dsn()]).output().unwrap();
+        let output = millrace_without_databases_of_host()
+            .args(["audit", "--json", "--rule", rule, "--db", &cluster.dsn()])
+            .output()
+            .unwrap();
         let audit: Audit = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
         let of = |finding: Finding| format!("{:?} {}", finding.verdict, finding.subject.unwrap_or_default());
         audit.findings.into_iter().map(of).collect::<Vec<_>>()
@@ -132,8 +139,10 @@ fn the_hint_for_a_database_that_is_not_there_is_one_that_audit_knows() {
         skip("PostgreSQL is not installed");
         return;
     };
-    let output =
-        millrace().args(["audit", "--db", &cluster.dsn().replace("dbname=postgres", "dbname=nowhere")]).output().unwrap();
+    let output = millrace_without_databases_of_host()
+        .args(["audit", "--db", &cluster.dsn().replace("dbname=postgres", "dbname=nowhere")])
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(text(&output).contains("or name another: dbname= in the connection string, or PGDATABASE"), "{}", text(&output));
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::support::rules::SWAPPINESS;
+use crate::support::{find_program, skip};
 use serde_json::Value;
 
 /// More rules after [`SWAPPINESS`].
@@ -135,10 +136,11 @@ fn a_host_is_planned_changed_and_brought_back() {
     assert_eq!(plan.status.code(), Some(0), "{text}{}", err(&plan));
     for line in [
         "== live: 1 change, in force at once ==",
+        "steps left to you, since apply runs no command:\n  1. stop the databases on it (linux-test-hard; mount /redo)\n  \
+         2. unmount the file system and mount it again (linux-test-hard; mount /redo)\n",
         "sets /proc/sys/vm/swappiness to 1",
         "+vm.swappiness = 1",
         "== remount: 1 change, in force when the file system is unmounted and mounted again ==",
-        "first stop the databases on it",
         "-filer:/redo /redo nfs rw,soft,vers=3,rsize=262144 0 0",
         "+filer:/redo /redo nfs rw,hard,vers=3,rsize=262144 0 0",
         "MAY LOSE ACKNOWLEDGED DATA",
@@ -151,8 +153,10 @@ fn a_host_is_planned_changed_and_brought_back() {
     assert_eq!(tree(&host.path("root")), before, "a plan changes nothing");
 
     let applied = host.tune("apply", &["--yes"]);
-    assert_eq!(applied.status.code(), Some(0), "{}{}", out(&applied), err(&applied));
-    assert!(out(&applied).contains("`millrace tune revert` reverts it"), "{}", out(&applied));
+    assert_eq!(applied.status.code(), Some(4), "{}{}", out(&applied), err(&applied));
+    let (shown, result) = out(&applied).split_once("live: done: ").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+    assert_eq!(shown, text, "the plan is printed before the result");
+    assert!(result.contains("`millrace tune revert` reverts it\nNOT DONE YET: 2 steps left to you:\n  1. stop the"), "{result}");
     assert_eq!(host.read("root/proc/sys/vm/swappiness"), "1\n");
     assert_eq!(host.read("root/proc/sys/vm/laptop_mode"), "0\n");
     assert!(host.read("root/etc/sysctl.d/60-millrace.conf").contains("vm.swappiness = 1\n"));
@@ -200,6 +204,78 @@ fn without_a_terminal_and_without_yes_nothing_is_asked_and_nothing_done() {
 }
 
 #[test]
+fn json_names_the_steps_that_remain_and_the_exit_code_is_4() {
+    let host = Host::new();
+    let applied = host.tune("apply", &["--yes", "--json", "--rule", "linux-test-hard"]);
+    assert_eq!(applied.status.code(), Some(4), "{}", err(&applied));
+    let json: Value = serde_json::from_str(&out(&applied)).unwrap();
+    let applied = &json["applied"];
+    assert_eq!((&applied["steps_remain"], &applied["groups"][0]["outcome"]["remain"]), (&2.into(), &2.into()));
+    assert_eq!(applied["groups"][0]["steps"][0]["text"], "stop the databases on it");
+    assert_eq!(json["plan"]["files"][0]["path"], "/etc/fstab");
+}
+
+/// `millrace tune apply` on a terminal, to whose question `keys` are typed. The exit code, and what the terminal shows.
+fn typed(host: &Host, keys: &str) -> (Option<i32>, String) {
+    let program = env!("CARGO_BIN_EXE_millrace");
+    let folder = host.0.path().display();
+    let command = format!("{program} tune apply --root {folder}/root --rules {folder}/rules --state {folder}/state");
+    let mut child =
+        Command::new("python3").args(["-c", TYPES, &command, keys]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut shown = String::new();
+    std::io::Read::read_to_string(child.stdout.as_mut().unwrap(), &mut shown).unwrap();
+    (child.wait().unwrap().code(), shown)
+}
+
+/// Runs a command on a new terminal, types the keys, one for each question, and ends with the command's code.
+const TYPES: &str = "
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execvp('sh', ['sh', '-c', 'exec ' + sys.argv[1]])
+seen, answered = '', 0
+while True:
+    try:
+        more = os.read(terminal, 65536)
+    except OSError:
+        break
+    if not more:
+        break
+    seen += more.decode()
+    while seen.count('later groups: ') > answered and answered < len(sys.argv[2]):
+        key = sys.argv[2][answered].encode()
+        os.write(terminal, key if key == b'\\x03' else key + b'\\n')
+        answered += 1
+print(seen)
+sys.stdout.flush()
+status = os.waitpid(pid, 0)[1]
+os._exit(128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
+";
+
+#[test]
+fn an_answer_of_no_and_ctrl_c_at_the_question_leave_nothing() {
+    let Some(_) = find_program("python3") else { return skip("no python3") };
+    let host = Host::new();
+    let before = tree(host.0.path());
+    for (keys, code, lines) in [
+        ("nn", 1, &["live: declined, nothing changed", "remount: declined, nothing changed"][..]),
+        ("q", 1, &["live: declined, nothing changed", "remount: declined, nothing changed"][..]),
+        ("xn\n", 1, &["(1 change)? y = yes; n or Enter = no", "(1 change, 2 steps left to you)? y"][..]),
+        ("\u{3}", 130, &[][..]),
+    ] {
+        let (ended, shown) = typed(&host, keys);
+        assert_eq!(ended, Some(code), "{keys:?}: {shown}");
+        for line in lines {
+            assert!(shown.contains(line), "{keys:?}: {line}: {shown}");
+        }
+        assert_eq!(tree(host.0.path()), before, "{keys:?}: {shown}");
+    }
+    let (code, shown) = typed(&host, "yn");
+    assert!(code == Some(1) && shown.contains("live: done: 1 file written, 1 running value set"), "{shown}");
+    assert!(!shown.contains("NOT DONE YET"), "{shown}");
+}
+
+#[test]
 fn a_root_without_a_host_is_refused_and_not_taken_for_one_without_findings() {
     let host = Host::new();
     fs::create_dir(host.path("empty")).unwrap();
@@ -229,6 +305,7 @@ fn a_named_rule_is_done_alone_whatever_keeps_it_apart_and_an_unknown_name_is_an_
     assert_eq!(applied.status.code(), Some(0), "{}", err(&applied));
     let json: Value = serde_json::from_str(&out(&applied)).unwrap();
     assert_eq!(json["applied"]["groups"][0]["outcome"]["kind"], "done");
+    assert_eq!(json["applied"]["steps_remain"], 0);
     assert!(err(&applied).contains("DANGER"), "{}", err(&applied));
     assert_eq!(host.read("root/proc/sys/vm/laptop_mode"), "1\n");
     assert_eq!(host.read("root/proc/sys/vm/swappiness"), "60\n");
@@ -244,8 +321,14 @@ fn explain_says_what_the_rule_says_and_what_it_means_here() {
     let output = host.tune("explain", &["linux-test-hard"]);
     let text = out(&output);
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
-    for line in ["Mounts are hard", "a test", "mount /redo: does not hold", "first stop the databases on it", "writes /etc/fstab"]
-    {
+    for line in [
+        "Mounts are hard",
+        "a test",
+        "mount /redo: does not hold",
+        "first stop the databases on it",
+        "writes /etc/fstab",
+        "2. unmount the file",
+    ] {
         assert!(text.contains(line), "{line} is missing in\n{text}");
     }
 }

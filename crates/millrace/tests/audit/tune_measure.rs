@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::support::postgres::{Cluster, as_database_user};
-use crate::support::{Scratch, find_program, may_make_namespaces, millrace, skip, succeed, text};
+use crate::support::{Scratch, find_program, may_make_namespaces, millrace_without_databases_of_host, skip, succeed, text};
 use serde_json::Value;
 
 /// A commit that does not wait for a flush of 5 ms: its gain shows on any busy host. The rule does
@@ -69,7 +69,7 @@ fn measure(scratch: &Scratch, arguments: &[&str]) -> Command {
     let rules = scratch.path().join("rules");
     std::fs::create_dir_all(&rules).unwrap();
     std::fs::write(rules.join("test.toml"), RULES).unwrap();
-    let mut command = millrace();
+    let mut command = millrace_without_databases_of_host();
     command.args(["tune", "measure", "--rules"]).arg(rules).args(arguments);
     command
 }
@@ -109,6 +109,28 @@ fn what_cannot_be_measured_is_refused_by_name_before_anything_runs() {
     let planned = of(&["test-commit-at-once", "--dry-run"]);
     assert!(planned.status.success() && text(&planned).contains("synchronous_commit = off"), "{}", text(&planned));
     assert!(!out.exists());
+}
+
+#[test]
+fn between_several_servers_the_error_names_the_option_of_each() {
+    let scratch = Scratch::new("measure-several");
+    let start = |name: &str| Cluster::start_with(&scratch.folder(name), "");
+    let Some((first, _second)) = start("first").zip(start("second")) else { return skip("PostgreSQL is not installed") };
+    let between = measure(&scratch, &["test-commit-at-once", "--dry-run"]).output().unwrap();
+    refused(&between, "servers of PostgreSQL: ");
+    let said = text(&between);
+    for name in ["first", "second"] {
+        let server = format!("for PostgreSQL in {} (from files)", scratch.path().join(name).join("data").display());
+        assert!(said.contains(&server), "{server}: {said}");
+    }
+    let of_first = format!("--db 'host={} ", first.data().with_file_name("sockets").display());
+    let option = said.split(&of_first).nth(1).and_then(|rest| rest.split('\'').next()).unwrap_or_else(|| panic!("{said}"));
+    let dsn = format!("{}{option}", of_first.trim_start_matches("--db '"));
+    // The servers of these tests have a superuser of this name.
+    let dsn =
+        dsn.split(' ').map(|word| if word.starts_with("user=") { "user=postgres" } else { word }).collect::<Vec<_>>().join(" ");
+    let planned = measure(&scratch, &["test-commit-at-once", "--dry-run", "--db", &dsn]).output().unwrap();
+    assert!(planned.status.success(), "{}", text(&planned));
 }
 
 #[test]

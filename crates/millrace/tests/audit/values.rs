@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Output;
 
 use crate::support::postgres::{Cluster, give_to_database_user};
-use crate::support::{Scratch, millrace, skip, text};
+use crate::support::{Scratch, millrace_without_databases_of_host, skip, text};
 use serde_json::Value;
 
 /// Two rules that set one parameter of PostgreSQL each.
@@ -60,7 +60,7 @@ fn cluster(scratch: &Scratch) -> Option<Cluster> {
 }
 
 fn tune(scratch: &Scratch, order: &str, dsn: &str, more: &[&str]) -> Output {
-    let mut command = millrace();
+    let mut command = millrace_without_databases_of_host();
     command.args(["tune", order, "--db", dsn, "--rules"]).arg(scratch.path().join("rules")).args(more);
     if order == "apply" {
         command.arg("--yes").arg("--state").arg(scratch.path().join("state"));

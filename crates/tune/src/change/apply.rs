@@ -1,4 +1,4 @@
-//! Applier what a plan says, group by group, each change in the journal before it is made.
+//! Applies a plan, group by group; each change is in the journal before it is made.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use super::disk::{FileMetadata, make_folder, put, set_value, value};
 use super::file_changes::{FileChange, files_of};
-use super::journal::{Entry, Journal, JournalStatus, State};
+use super::journal::{Entry, Journal, State, StateLock};
+use super::manual::{ManualStep, manual_steps};
 use super::plan::{Group, Plan};
 use super::root::Root;
 use super::target::Part;
@@ -17,7 +18,7 @@ use super::{ChangeError, Steps};
 
 /// The person, or the program, that confirms groups and sees progress.
 pub trait Operator {
-    /// Whether a group shall be done; it is shown as it would be done now.
+    /// Whether a group shall be applied; its files are those that would be written now.
     fn confirm(&mut self, group: &Group) -> bool;
 
     /// A change begins: number of changes made before, of all in the group, and what it is on.
@@ -31,6 +32,9 @@ pub struct Ended {
     pub activation: Activation,
     /// How it ended.
     pub outcome: Outcome,
+    /// The steps that remain for the user; empty for a group that was declined or refused.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<ManualStep>,
 }
 
 /// What became of a group.
@@ -39,49 +43,54 @@ pub struct Ended {
 pub enum Outcome {
     /// Its files are written and its running values set.
     Done {
-        /// How many.
+        /// The number of files.
         files: usize,
-        /// Likewise.
+        /// The number of running values.
         running: usize,
-        /// Commands, or work by hand, that remain with the user.
+        /// The number of steps that remain for the user.
         remain: usize,
     },
-    /// It holds only what the user does.
+    /// Apply has nothing to write: only the steps of the user are left.
     ByHand {
-        /// How many parts.
+        /// The number of steps.
         remain: usize,
     },
-    /// All is as it should be already.
+    /// Apply has nothing to write, and no step is left.
     Nothing,
     /// The answer was no.
     Declined,
-    /// Somebody uses what it touches.
+    /// Processes use its paths.
     InUse {
-        /// Who.
+        /// The processes.
         users: Vec<User>,
-        /// Processes that could not be looked into.
+        /// The number of processes that this user may not inspect.
         hidden: usize,
     },
 }
 
 /// What an apply did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Applied {
     /// Each group of the plan.
     pub groups: Vec<Ended>,
-    /// The journal, when anything was changed.
+    /// The number of steps that remain for the user, in all groups.
+    pub steps_remain: usize,
+    /// The journal, if anything was changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<PathBuf>,
 }
 
 impl Applied {
-    /// Whether something remains to be done or was refused.
+    /// Whether a group was declined or refused.
     pub fn is_left(&self) -> bool {
-        self.groups.iter().any(|ended| match &ended.outcome {
-            Outcome::Done { remain, .. } => *remain > 0,
-            Outcome::Nothing => false,
-            Outcome::ByHand { .. } | Outcome::Declined | Outcome::InUse { .. } => true,
-        })
+        self.groups.iter().any(|ended| matches!(ended.outcome, Outcome::Declined | Outcome::InUse { .. }))
+    }
+
+    fn push(&mut self, group: &Group, outcome: Outcome) {
+        let is_open = matches!(outcome, Outcome::Done { .. } | Outcome::ByHand { .. });
+        let steps = if is_open { manual_steps(group) } else { Vec::new() };
+        self.steps_remain += steps.len();
+        self.groups.push(Ended { activation: group.activation, outcome, steps });
     }
 }
 
@@ -90,9 +99,11 @@ impl Applied {
 /// **Durability**: when this returns, everything done is on the disk. When it ends in any other way, [`revert`](super::revert())
 /// brings back what was.
 ///
+/// The state directory is made right before the first change, so an apply that changes nothing leaves nothing.
+///
 /// # Errors
 /// An open journal, a lock that is held, a plan of another system, a file that changed meanwhile, or what the system says. What was
-/// done before the error stays in an open journal.
+/// done before the error stays in an open journal; if nothing was done, the error is [`ChangeError::Unchanged`] or a refusal.
 pub fn apply(
     plan: &Plan,
     state: &State,
@@ -100,40 +111,24 @@ pub fn apply(
     operator: &mut dyn Operator,
     steps: &mut Steps,
 ) -> Result<Applied, ChangeError> {
-    let ours = plan.groups.iter().flat_map(|group| &group.changes).any(super::Change::is_ours);
-    let mut doing = Applier { root: plan.root(), known: &plan.left, state, now, journal: None, steps };
-    let mut applied = Applied { groups: Vec::new(), journal: None };
-    if !ours {
-        applied.groups =
-            plan.groups.iter().map(|group| Ended { activation: group.activation, outcome: by_hand(group) }).collect();
-        return Ok(applied);
+    let mut doing = Applier { root: plan.root(), known: &plan.left, state, now, lock: None, journal: None, steps };
+    match doing.all(plan, operator) {
+        Err(error) if doing.journal.is_none() && !error.is_refusal() => Err(ChangeError::Unchanged(Box::new(error))),
+        ended => ended,
     }
-    if plan.system != "linux" {
-        return Err(ChangeError::OtherSystem { system: plan.system.clone() });
-    }
-    let _held = state.lock()?;
-    if let Some((journal, ..)) = state.journals()?.into_iter().find(|(_, status, _)| *status == JournalStatus::Open) {
-        return Err(ChangeError::OpenJournal { journal });
-    }
-    for group in &plan.groups {
-        let outcome = doing.group(group, operator)?;
-        applied.groups.push(Ended { activation: group.activation, outcome });
-    }
-    if let Some(journal) = &mut doing.journal {
-        journal.note(&Entry::Complete, doing.steps)?;
-        applied.journal = Some(journal.folder().to_owned());
-    }
-    Ok(applied)
 }
 
+/// Whether a group has something that apply writes.
+fn is_ours(group: &Group) -> bool {
+    group.changes.iter().any(super::Change::is_ours)
+}
+
+/// The outcome of a group of which apply writes nothing.
 fn by_hand(group: &Group) -> Outcome {
-    Outcome::ByHand { remain: remaining(group) }
-}
-
-/// Parts that nobody but the user does.
-fn remaining(group: &Group) -> usize {
-    let parts = group.changes.iter().flat_map(|change| &change.parts);
-    parts.filter(|part| matches!(part, Part::Run(_) | Part::ByHand { .. })).count()
+    match manual_steps(group).len() {
+        0 => Outcome::Nothing,
+        remain => Outcome::ByHand { remain },
+    }
 }
 
 struct Applier<'a> {
@@ -142,6 +137,7 @@ struct Applier<'a> {
     known: &'a [String],
     state: &'a State,
     now: &'a str,
+    lock: Option<StateLock>,
     journal: Option<Journal>,
     steps: &'a mut Steps,
 }
@@ -155,9 +151,40 @@ struct Setting<'a> {
     rule: &'a str,
 }
 
+impl Setting<'_> {
+    /// Refuses a value that was changed after it was read.
+    fn check(&self, root: &Root) -> Result<(), ChangeError> {
+        match value(&root.host(&self.real))? {
+            Some(now) if now == self.before => Ok(()),
+            _ => Err(ChangeError::ChangedMeanwhile { path: self.real.clone() }),
+        }
+    }
+}
+
 impl Applier<'_> {
+    fn all(&mut self, plan: &Plan, operator: &mut dyn Operator) -> Result<Applied, ChangeError> {
+        if plan.groups.iter().any(is_ours) {
+            if plan.system != "linux" {
+                return Err(ChangeError::OtherSystem { system: plan.system.clone() });
+            }
+            // Before any question: an apply that would be refused is not asked about.
+            self.lock = self.state.lock_if_present()?;
+            self.state.refuse_open()?;
+        }
+        let mut applied = Applied::default();
+        for group in &plan.groups {
+            let outcome = self.group(group, operator)?;
+            applied.push(group, outcome);
+        }
+        if let Some(journal) = &mut self.journal {
+            journal.note(&Entry::Complete, self.steps)?;
+            applied.journal = Some(journal.folder().to_owned());
+        }
+        Ok(applied)
+    }
+
     fn group(&mut self, group: &Group, operator: &mut dyn Operator) -> Result<Outcome, ChangeError> {
-        if !group.changes.iter().any(super::Change::is_ours) {
+        if !is_ours(group) {
             return Ok(by_hand(group));
         }
         // Groups before this one may have been declined: what is shown is what is done.
@@ -166,9 +193,8 @@ impl Applier<'_> {
             return Err(ChangeError::Edit { path: fault.path, reason: fault.reason });
         }
         let running = self.running(group)?;
-        let remain = remaining(group);
         if files.is_empty() && running.is_empty() {
-            return Ok(if remain > 0 { Outcome::ByHand { remain } } else { Outcome::Nothing });
+            return Ok(by_hand(group));
         }
         let shown = Group { files, ..group.clone() };
         if group.activation >= Activation::Remount {
@@ -180,6 +206,13 @@ impl Applier<'_> {
         if !operator.confirm(&shown) {
             return Ok(Outcome::Declined);
         }
+        self.lock()?;
+        for setting in &running {
+            setting.check(self.root)?;
+        }
+        for file in &shown.files {
+            self.check(file)?;
+        }
         let all = running.len() + shown.files.len();
         for (made, setting) in running.iter().enumerate() {
             operator.progress(made, all, &setting.real);
@@ -189,7 +222,16 @@ impl Applier<'_> {
             operator.progress(running.len() + made, all, &file.path);
             self.write(file)?;
         }
-        Ok(Outcome::Done { files: shown.files.len(), running: running.len(), remain })
+        Ok(Outcome::Done { files: shown.files.len(), running: running.len(), remain: manual_steps(group).len() })
+    }
+
+    /// Locks the state directory, which is made if it is missing. Another apply may have begun during the question.
+    fn lock(&mut self) -> Result<(), ChangeError> {
+        if self.lock.is_none() {
+            self.lock = Some(self.state.lock()?);
+            self.state.refuse_open()?;
+        }
+        Ok(())
     }
 
     /// Running values that are not yet as they should be.
@@ -229,13 +271,16 @@ impl Applier<'_> {
         self.note(&Entry::Took { number, reads })
     }
 
+    /// Refuses a file that was changed after it was shown.
+    fn check(&self, file: &FileChange) -> Result<(), ChangeError> {
+        let now = self.root.read_text(&file.real).map_err(|error| ChangeError::io("read", self.root.host(&file.real), error))?;
+        if now == file.before { Ok(()) } else { Err(ChangeError::ChangedMeanwhile { path: file.path.clone() }) }
+    }
+
     fn write(&mut self, file: &FileChange) -> Result<(), ChangeError> {
         let host = self.root.host(&file.real);
         self.folders(&file.real)?;
-        let now = self.root.read_text(&file.real).map_err(|error| ChangeError::io("read", &host, error))?;
-        if now != file.before {
-            return Err(ChangeError::ChangedMeanwhile { path: file.path.clone() });
-        }
+        self.check(file)?;
         let metadata = match &file.before {
             Some(_) => Some(FileMetadata::of(&host).map_err(|error| ChangeError::io("inspect", &host, error))?),
             None => None,

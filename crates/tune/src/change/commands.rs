@@ -178,8 +178,18 @@ fn mount_option(setting: &SettingText<'_>, value: &str, name: &str) -> String {
     }
 }
 
+/// The statement that puts changes of PostgreSQL in force.
+const RELOAD: &str = "SELECT pg_reload_conf();";
+/// The remark after changes that only a restart puts in force.
+const RESTART: &str = "-- then restart the server";
+
 fn reload(activation: Activation) -> String {
-    if activation <= Activation::Reload { "SELECT pg_reload_conf();".to_owned() } else { "-- then restart the server".to_owned() }
+    if activation <= Activation::Reload { RELOAD } else { RESTART }.to_owned()
+}
+
+/// Whether a line changes nothing itself, and puts the changes of the lines before it in force.
+pub(super) fn is_activating(line: &str) -> bool {
+    [RELOAD, RESTART].contains(&line)
 }
 
 /// A value that may stand in a command as it is.

@@ -16,7 +16,26 @@ enum Line<'a> {
     Add(&'a str),
 }
 
-/// The difference as `diff -u` writes it; empty when there is none. An absent text is `/dev/null`.
+impl<'a> Line<'a> {
+    fn text(self) -> &'a str {
+        match self {
+            Self::Keep(text) | Self::Drop(text) | Self::Add(text) => text,
+        }
+    }
+
+    fn sign(self) -> char {
+        match self {
+            Self::Keep(_) => ' ',
+            Self::Drop(_) => '-',
+            Self::Add(_) => '+',
+        }
+    }
+}
+
+/// The difference as `diff -u` writes it; empty if the texts are equal. An absent text is `/dev/null`.
+///
+/// patch(1) applies it: a line that holds a secret is not shown as context, since it would not match the file. A hunk that
+/// removes such a line shows it without the secret, and does not apply.
 pub fn unified(path: &str, before: Option<&str>, after: Option<&str>) -> String {
     if before == after {
         return String::new();
@@ -30,13 +49,37 @@ pub fn unified(path: &str, before: Option<&str>, after: Option<&str>) -> String 
         lines.iter().enumerate().filter(|(_, line)| !matches!(line, Line::Keep(_))).map(|(at, _)| at).collect();
     let mut rest = changed.as_slice();
     while let Some(&first) = rest.first() {
-        // A hunk goes on while the next change is near enough for the contexts to touch.
-        let near = rest.windows(2).take_while(|pair| matches!(pair, [a, b] if b - a <= 2 * CONTEXT)).count();
+        // A hunk includes the next change if their contexts touch.
+        let near = rest.windows(2).take_while(|pair| matches!(pair, [a, b] if touch(path, &lines, *a, *b))).count();
         let last = rest.get(near).copied().unwrap_or(first);
-        hunk(&mut out, path, &lines, first.saturating_sub(CONTEXT), (last + CONTEXT + 1).min(lines.len()));
+        let (above, below) = context(path, &lines, first, last);
+        hunk(&mut out, path, &lines, first - above, last + 1 + below);
         rest = rest.get(near + 1..).unwrap_or(&[]);
     }
     out
+}
+
+/// Whether one hunk shows the changes at two lines: few lines lie between them, and each can be shown.
+fn touch(path: &str, lines: &[Line<'_>], one: usize, next: usize) -> bool {
+    let between = lines.get(one + 1..next).unwrap_or(&[]);
+    between.len() < 2 * CONTEXT && between.iter().all(|line| is_clear(path, line.text()))
+}
+
+/// The number of lines shown above and below the changes of a hunk. patch(1) takes the shorter side for an end of the file, so a side
+/// that a secret shortens shortens the other one.
+fn context(path: &str, lines: &[Line<'_>], first: usize, last: usize) -> (usize, usize) {
+    let is_shown = |line: &&Line<'_>| is_clear(path, line.text());
+    let (before, after) = (lines.get(..first).unwrap_or(&[]), lines.get(last + 1..).unwrap_or(&[]));
+    let above = before.iter().rev().take(CONTEXT).take_while(is_shown).count();
+    let below = after.iter().take(CONTEXT).take_while(is_shown).count();
+    let above_max = if below < after.len() { below } else { above };
+    let below_max = if above < before.len() { above } else { below };
+    (above.min(above_max), below.min(below_max))
+}
+
+/// Whether a line holds no secret. Comments count as secrets, since people note passwords there.
+fn is_clear(path: &str, text: &str) -> bool {
+    redacted(path, text).split_whitespace().eq(text.split_whitespace())
 }
 
 /// Which lines stay: common ends first, then the longest common run of the rest.
@@ -92,7 +135,7 @@ fn middle<'a>(old: &[&'a str], new: &[&'a str], lines: &mut Vec<Line<'a>>) {
     }
 }
 
-/// Writes one hunk, without secrets: lines around a change may have some.
+/// Writes one hunk. Of a line that holds a secret, it shows the rest.
 fn hunk(out: &mut String, path: &str, lines: &[Line<'_>], from: usize, to: usize) {
     let count = |lines: &[Line<'_>], old: bool| {
         lines.iter().filter(|line| if old { !matches!(line, Line::Add(_)) } else { !matches!(line, Line::Drop(_)) }).count()
@@ -105,17 +148,15 @@ fn hunk(out: &mut String, path: &str, lines: &[Line<'_>], from: usize, to: usize
     };
     let _ = writeln!(out, "@@ -{} +{} @@", range(true), range(false));
     for line in shown {
-        let (sign, text) = match line {
-            Line::Keep(text) => (' ', text),
-            Line::Drop(text) => ('-', text),
-            Line::Add(text) => ('+', text),
-        };
+        let text = line.text();
         // Comments that are added are the program's own.
-        let is_own = sign == '+' && text.trim_start().starts_with(['#', ';']);
-        let kept = redacted(path, text);
-        let is_clear = is_own || kept.split_whitespace().eq(text.split_whitespace());
-        out.push(sign);
-        out.push_str(if is_clear { text } else { &kept });
+        let is_own = matches!(line, Line::Add(_)) && text.trim_start().starts_with(['#', ';']);
+        out.push(line.sign());
+        if is_own || is_clear(path, text) {
+            out.push_str(text);
+        } else {
+            out.push_str(&redacted(path, text));
+        }
         if !text.ends_with('\n') {
             out.push_str("\n\\ No newline at end of file\n");
         }

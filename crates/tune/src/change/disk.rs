@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
+use super::attributes;
 use super::limits::VALUE_BYTES_MAX;
 use super::root::read_bounded;
 use super::{ChangeError, Steps};
@@ -58,6 +59,7 @@ pub(super) fn put(path: &Path, bytes: &[u8], metadata: Option<FileMetadata>, ste
     go_on?;
     steps.next()?;
     set_metadata(&file, &new, metadata).map_err(failed("give owner and mode to the new"))?;
+    attributes::pass_on(path, &file).map_err(failed("give access list and labels to the new"))?;
     steps.next()?;
     file.sync_all().map_err(failed("sync the new"))?;
     steps.next()?;

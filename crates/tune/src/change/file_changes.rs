@@ -18,7 +18,7 @@ pub struct FileChange {
     pub path: String,
     /// The file itself, links followed.
     pub real: String,
-    /// The unified difference.
+    /// The unified difference. It names the real file, since patch(1) refuses to change a link.
     pub diff: String,
     /// Rules that change it.
     pub rules: Vec<String>,
@@ -39,12 +39,33 @@ pub(super) fn files_of(changes: &[Change], root: &Root, seen: &mut BTreeMap<Stri
             }
         }
     }
+    let files = with_diffs(files);
+    seen.extend(files.iter().map(|file| (file.real.clone(), file.after.clone())));
+    (files, faults)
+}
+
+/// The same changes with one entry, and so one diff, for each file. `files` are those of each group, in order.
+pub(super) fn combined<'a>(files: impl Iterator<Item = &'a FileChange>) -> Vec<FileChange> {
+    let mut all: Vec<FileChange> = Vec::new();
+    for file in files {
+        match all.iter_mut().find(|one| one.real == file.real) {
+            Some(one) => {
+                one.after.clone_from(&file.after);
+                one.rules.extend(file.rules.iter().filter(|rule| !one.rules.contains(rule)).cloned().collect::<Vec<_>>());
+            }
+            None => all.push(file.clone()),
+        }
+    }
+    with_diffs(all)
+}
+
+/// The files that differ, each with its diff.
+fn with_diffs(mut files: Vec<FileChange>) -> Vec<FileChange> {
     files.retain(|file| file.before.as_ref() != Some(&file.after));
     for file in &mut files {
-        file.diff = unified(&file.path, file.before.as_deref(), Some(&file.after));
-        seen.insert(file.real.clone(), file.after.clone());
+        file.diff = unified(&file.real, file.before.as_deref(), Some(&file.after));
     }
-    (files, faults)
+    files
 }
 
 /// An edit that its file does not allow.

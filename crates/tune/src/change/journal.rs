@@ -77,7 +77,14 @@ pub struct State {
 
 /// The lock of a state directory, held while it lives.
 #[derive(Debug)]
-pub(super) struct StateLock(#[expect(dead_code, reason = "the lock lasts as long as the file is open")] File);
+pub(super) struct StateLock(File);
+
+impl Drop for StateLock {
+    /// A process that another thread is about to start has the descriptor until it executes its program, so closing it is not enough.
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
+}
 
 impl State {
     /// The state in a directory, which is made when it is first written to.
@@ -108,12 +115,17 @@ impl State {
         Ok(journals)
     }
 
+    /// Whether nothing was ever applied.
+    pub(super) fn is_empty(&self) -> Result<bool, ChangeError> {
+        Ok(self.numbers()?.is_empty())
+    }
+
     fn numbers(&self) -> Result<Vec<u32>, ChangeError> {
         let folder = self.folder.join("journals");
         let entries = match fs::read_dir(&folder) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(ChangeError::io("read", folder, error)),
+            Err(error) => return Err(self.unusable(error)),
         };
         let mut numbers: Vec<u32> =
             entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).take(JOURNALS_MAX as usize).collect();
@@ -125,9 +137,17 @@ impl State {
         self.folder.join("journals").join(format!("{number:04}"))
     }
 
-    /// Makes sure that nobody else changes or takes back at the same time. The kernel gives the lock up with its holder.
+    /// Refuses to go on if an earlier apply was interrupted and is not reverted.
+    pub(super) fn refuse_open(&self) -> Result<(), ChangeError> {
+        match self.journals()?.into_iter().find(|(_, status, _)| *status == JournalStatus::Open) {
+            Some((journal, ..)) => Err(ChangeError::OpenJournal { journal }),
+            None => Ok(()),
+        }
+    }
+
+    /// Excludes other applies and reverts. The kernel releases the lock when its holder ends. Makes the directory if it is missing.
     pub(super) fn lock(&self) -> Result<StateLock, ChangeError> {
-        let failed = |error| ChangeError::io("make the state directory", &self.folder, error);
+        let failed = |error| self.unusable(error);
         let journals = self.folder.join("journals");
         let new: Vec<&Path> = journals.ancestors().take_while(|folder| !folder.exists()).collect();
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&journals).map_err(failed)?;
@@ -136,14 +156,33 @@ impl State {
             let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
             File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed)?;
         }
-        let lock = self.folder.join("lock");
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&lock);
-        let file = file.map_err(|error| ChangeError::io("open", &lock, error))?;
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(self.lock_file());
+        self.locked(file.map_err(failed)?)
+    }
+
+    /// The same lock if its file exists. Makes nothing.
+    pub(super) fn lock_if_present(&self) -> Result<Option<StateLock>, ChangeError> {
+        match OpenOptions::new().write(true).open(self.lock_file()) {
+            Ok(file) => self.locked(file).map(Some),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.unusable(error)),
+        }
+    }
+
+    fn lock_file(&self) -> PathBuf {
+        self.folder.join("lock")
+    }
+
+    fn locked(&self, file: File) -> Result<StateLock, ChangeError> {
         match file.try_lock() {
             Ok(()) => Ok(StateLock(file)),
-            Err(TryLockError::WouldBlock) => Err(ChangeError::Busy { lock }),
-            Err(TryLockError::Error(error)) => Err(ChangeError::io("lock", lock, error)),
+            Err(TryLockError::WouldBlock) => Err(ChangeError::Busy { lock: self.lock_file() }),
+            Err(TryLockError::Error(error)) => Err(self.unusable(error)),
         }
+    }
+
+    fn unusable(&self, error: std::io::Error) -> ChangeError {
+        ChangeError::StateDirectory { folder: self.folder.clone(), source: error }
     }
 
     /// Begins a journal.

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use host::mount_table::is_nfs;
 use results::audit::{Activation, Finding, Status, Verdict};
 use serde::Serialize;
 
 use super::conflict::{Taken, why_apart};
-use super::file_changes::{Fault, FileChange, files_of};
+use super::file_changes::{Fault, FileChange, combined, files_of};
 use super::planned::Change;
 use super::resolve::{RuleLookup, resolved};
 use super::root::Root;
@@ -57,6 +58,8 @@ pub struct Plan {
     pub system: String,
     /// By what they take, least first.
     pub groups: Vec<Group>,
+    /// Each file once, with one diff that holds the changes of all groups.
+    pub files: Vec<FileChange>,
     /// What is left out unless its rule is named.
     pub apart: Vec<Apart>,
     /// Findings that nothing can be done about from here: rule, subject, and why.
@@ -103,6 +106,7 @@ pub fn plan_checked(
     let mut plan = Plan {
         system: family(facts).to_owned(),
         groups: Vec::new(),
+        files: Vec::new(),
         apart: Vec::new(),
         left: Vec::new(),
         nothing: Vec::new(),
@@ -136,6 +140,7 @@ pub fn plan_checked(
     let any = |rule: &String| findings.iter().any(|f| f.verdict == Verdict::Finding && &f.rule == rule);
     plan.nothing = choice.rules.iter().filter(|rule| !any(rule)).cloned().collect();
     plan.groups = grouped(chosen, facts, root, &mut plan.left);
+    plan.files = combined(plan.groups.iter().flat_map(|group| &group.files));
     plan
 }
 
@@ -271,7 +276,7 @@ fn paths_of(changes: &[Change], facts: &Facts) -> Vec<String> {
     if wide {
         for (name, mount) in facts.things.get("mount").into_iter().flatten() {
             let network = match mount.get("fstype").map(|fact| &fact.value) {
-                Some(Value::Text(kind)) => kind.starts_with("nfs") || kind.starts_with("cifs"),
+                Some(Value::Text(kind)) => is_nfs(kind) || kind.starts_with("cifs"),
                 _ => false,
             };
             if network || mount.contains_key("role") {

@@ -43,6 +43,14 @@ pub struct Change {
 }
 
 impl Change {
+    /// The rule, with its subject if there is one: `linux-hard (mount /redo)`.
+    pub(super) fn named(&self) -> String {
+        match &self.subject {
+            Some(subject) => format!("{} ({subject})", self.rule),
+            None => self.rule.clone(),
+        }
+    }
+
     /// Whether apply can do any of it.
     pub fn is_ours(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::File { .. } | Part::Running { .. }))

@@ -60,7 +60,7 @@ struct RecordedValue {
 /// # Errors
 /// A lock that is held, a journal that makes no sense or is of another tree, changes of others, or what the system says.
 pub fn revert(state: &State, root: Option<&Root>, force: bool, steps: &mut Steps) -> Result<Reverted, ChangeError> {
-    if !state.folder().join("journals").exists() {
+    if state.is_empty()? {
         return Ok(Reverted::default());
     }
     let _held = state.lock()?;

@@ -146,8 +146,8 @@ fn nextboot(collected: &Collected, facts: &mut Facts) {
             let said = value(super::text::unquoted(&said));
             let name = format!("aix.{}.{key}", stanza.name);
             facts.put(&format!("persistent.{name}"), said.clone(), PATH);
-            if let Some(running) = facts.value(&name).cloned() {
-                put_setting(&format!("{} {key}", stanza.name), running, said, PATH, facts);
+            if let Some(running) = facts.host.get(&name).cloned() {
+                put_setting(&format!("{} {key}", stanza.name), &running, said, PATH, facts);
             }
         }
     }

@@ -21,8 +21,10 @@ use super::text;
 /// Why an archive cannot be used at all.
 #[derive(Debug)]
 pub(super) enum ArchiveFault {
-    /// It cannot be read, or is none.
+    /// It cannot be read.
     Read(io::Error),
+    /// It does not begin as an archive does.
+    Other,
     /// It is packed by a program whose format is not read here.
     Packed(&'static str),
     /// It breaks a bound.
@@ -52,6 +54,12 @@ pub(super) fn read(mut from: impl io::BufRead, entries: &mut Entries) -> Result<
     }
 }
 
+/// Why an entry cannot be read. What the library says of a damaged one quotes its bytes.
+fn cause(fault: &io::Error) -> String {
+    let is_of_library = fault.kind() == io::ErrorKind::Other && fault.raw_os_error().is_none();
+    if is_of_library { "the next entry is damaged".to_owned() } else { fault.to_string() }
+}
+
 fn read_tar(from: impl Read, entries: &mut Entries) -> Result<(), ArchiveFault> {
     let mut archive = tar::Archive::new(from);
     let mut name = LongName::default();
@@ -61,9 +69,11 @@ fn read_tar(from: impl Read, entries: &mut Entries) -> Result<(), ArchiveFault> 
             Err(fault) if fault.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<Burst>) => {
                 return Err(ArchiveFault::Bomb(fault.to_string()));
             }
-            Err(source) if entries.seen == 0 => return Err(ArchiveFault::Read(source)),
+            Err(source) if entries.seen == 0 && source.raw_os_error().is_some() => return Err(ArchiveFault::Read(source)),
+            Err(_) if entries.seen == 0 => return Err(ArchiveFault::Other),
             Err(fault) => {
-                entries.remark(format!("the archive breaks off after {} entries ({fault}): what was read is used", entries.seen));
+                let why = cause(&fault);
+                entries.remark(format!("the archive breaks off after {} entries ({why}): what was read is used", entries.seen));
                 return Ok(());
             }
         }
@@ -237,7 +247,7 @@ mod tests {
         let mut changed = bytes.clone();
         changed[0] ^= 1;
         for broken in [changed.as_slice(), &bytes[..300]] {
-            assert!(matches!(read(broken, &mut Entries::default()), Err(ArchiveFault::Read(_))));
+            assert!(matches!(read(broken, &mut Entries::default()), Err(ArchiveFault::Other)));
         }
         let mut entries = Entries::default();
         read(&bytes[..514], &mut entries).unwrap();

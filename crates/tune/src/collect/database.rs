@@ -1,6 +1,7 @@
 //! Servers of databases and their settings.
 
 mod answer;
+mod as_shown;
 mod from_files;
 pub(super) mod mysql;
 pub(super) mod oracle;

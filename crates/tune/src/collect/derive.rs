@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use host::mount_table::is_nfs;
+
 use super::collected::Collected;
 use super::network::Network;
 use super::{real_paths, roles};
@@ -42,7 +44,7 @@ fn oranfstab(facts: &mut Facts) {
     if !facts.things.contains_key("oranfstab_path") {
         return;
     }
-    let is_nfs = |kind: Option<&Value>| matches!(kind, Some(Value::Text(kind)) if kind.starts_with("nfs"));
+    let is_nfs = |kind: Option<&Value>| matches!(kind, Some(Value::Text(kind)) if is_nfs(kind));
     let mounts = facts.things.get("mount").into_iter().flatten();
     let nfs = mounts.filter(|(_, mount)| is_nfs(mount.get("fstype").map(|fact| &fact.value)));
     let nfs: Vec<String> = nfs.map(|(point, _)| point.clone()).collect();

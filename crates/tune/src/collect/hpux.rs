@@ -138,8 +138,8 @@ fn stand_system(collected: &Collected, facts: &mut Facts) {
         let said = value(said);
         facts.host.remove(&format!("persistent.hpux.kctune.{name}"));
         facts.put(&format!("persistent.hpux.kctune.{name}"), said.clone(), &origin);
-        match facts.value(&format!("hpux.kctune.{name}")).cloned() {
-            Some(running) => put_setting(&format!("kctune {name}"), running, said, &origin, facts),
+        match facts.host.get(&format!("hpux.kctune.{name}")).cloned() {
+            Some(running) => put_setting(&format!("kctune {name}"), &running, said, &origin, facts),
             None => facts.put(&format!("hpux.kctune.{name}"), said, &origin),
         }
     }
@@ -164,8 +164,8 @@ fn ndd(collected: &Collected, facts: &mut Facts) {
         };
         let (name, said, origin) = (format!("{driver}.{name}"), value(said), format!("{PATH}:{number}"));
         facts.put(&format!("persistent.hpux.ndd.{name}"), said.clone(), &origin);
-        match facts.value(&format!("hpux.ndd.{name}")).cloned() {
-            Some(running) => put_setting(&format!("ndd {name}"), running, said, &origin, facts),
+        match facts.host.get(&format!("hpux.ndd.{name}")).cloned() {
+            Some(running) => put_setting(&format!("ndd {name}"), &running, said, &origin, facts),
             None => facts.put(&format!("hpux.ndd.{name}"), said, &origin),
         }
     }

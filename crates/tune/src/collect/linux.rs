@@ -13,6 +13,8 @@ mod software;
 mod sysctl;
 mod user_limits;
 
+use host::mount_table::is_nfs;
+
 use super::collected::Collected;
 use super::family::Family;
 use super::mounts::{self, Mounts, Rules, Table};
@@ -20,6 +22,8 @@ use super::text::{bracketed, integer, lines, odd, pair, telling, unquoted, value
 use crate::facts::{Facts, Value};
 use drop_ins::{Part, parts};
 use nfsmount::NfsMountConf;
+
+pub(crate) use sysctl::other_of_pair;
 
 /// All facts of a Linux host.
 pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
@@ -181,7 +185,7 @@ fn units(collected: &Collected, found: &mut Mounts) {
         let of = |key: &str| pairs.iter().rev().find(|(known, _)| *known == key).map(|(_, said)| *said);
         let (Some(source), Some(point)) = (of("What"), of("Where")) else { continue };
         let fstype = of("Type").unwrap_or(if mounts::server(source).is_some() { "nfs" } else { "" });
-        if fstype.starts_with("nfs") {
+        if is_nfs(fstype) {
             found.by_program(point, source, fstype, mounts::split(of("Options").unwrap_or_default()), path, "unit");
         }
     }
@@ -202,8 +206,9 @@ fn mountstats(collected: &Collected, facts: &mut Facts) {
                 }
             }
             (transports, slots) = (0, 0);
-            point =
-                rest.split_once(" mounted on ").and_then(|(_, rest)| rest.split_once(" with fstype nfs")).map(|(point, _)| point);
+            let mount = rest.split_once(" mounted on ").and_then(|(_, rest)| rest.split_once(" with fstype "));
+            let is_of_nfs = |kind: &str| words(kind).next().is_some_and(is_nfs);
+            point = mount.filter(|(_, kind)| is_of_nfs(kind)).map(|(point, _)| point);
         } else if let Some(rest) = line.trim_start().strip_prefix("xprt:") {
             transports += 1;
             // xprt: tcp, then ten counters, then the most slots in use at a time (net/sunrpc/xprtsock.c).

@@ -330,8 +330,8 @@ impl Reader<'_> {
             let pid_file = server.directory.as_deref().map(|folder| self.path(&format!("{folder}/postmaster.pid")));
             let pid_file = pid_file.and_then(|path| fs::read_to_string(path).ok());
             let own_uid = fs::metadata("/proc/self").map_or(u32::MAX, |own| own.uid());
-            let config = self.options_of(server, collected);
-            let ask = server.ask(own_uid, pid_file.as_deref(), config.as_deref());
+            let options = self.options_of(server, collected);
+            let ask = server.ask(own_uid, pid_file.as_deref(), options.as_deref());
             let Some(config) = server.config.clone() else {
                 let is_judged = server.database == Database::Mysql && !server.is_elsewhere;
                 let judged = if is_judged { " and is judged by its files and its command line" } else { "" };
@@ -347,7 +347,8 @@ impl Reader<'_> {
             }
             self.take(&config, collected);
             collected.remarks.push(format!("{words} runs and is judged by its files and its command line: {ask}"));
-            collected.running.push(server.clone());
+            let dsn = Some(server.dsn(pid_file.as_deref(), options.as_deref()));
+            collected.running.push(Running { dsn, ..server.clone() });
         }
     }
 

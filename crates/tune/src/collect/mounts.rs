@@ -5,7 +5,7 @@ pub(super) mod order;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use host::mount_table::{self, unescaped_text};
+use host::mount_table::{self, is_nfs, unescaped_text};
 
 use super::collected::Collected;
 use super::family::Family;
@@ -101,6 +101,9 @@ const SWITCHES: &[(&str, &[Family])] = &[
     ("delaylog", &[]),
 ];
 
+/// The interface of the kernel's NFS server. It holds no files, and rules about mounts of NFS match types by `nfs*`.
+const NFS_SERVER: &str = "nfsd";
+
 impl Mounts {
     /// Adds a mount in force. A later one on the same point lies on top, unless it is the same from another list.
     pub(super) fn running(
@@ -140,8 +143,7 @@ impl Mounts {
     /// server where its address is meant.
     pub(super) fn add_given(&mut self, given: Self) {
         for (point, given) in given.by_point {
-            let mount =
-                self.by_point.get_mut(&point).filter(|mount| mount.source == given.source && mount.fstype.starts_with("nfs"));
+            let mount = self.by_point.get_mut(&point).filter(|mount| mount.source == given.source && is_nfs(&mount.fstype));
             if let (Some((there, _)), Some((options, _))) = (mount.and_then(|mount| mount.running.as_mut()), given.running) {
                 let is_address = |option: &str| option.strip_prefix("addr=").is_some_and(|at| at.parse::<IpAddr>().is_ok());
                 if options.iter().any(|option| is_address(option)) {
@@ -210,23 +212,24 @@ impl Mounts {
     }
 
     /// The same under the rules of a system.
-    pub(super) fn put_by(self, rules: &Rules<'_>, facts: &mut Facts) {
+    pub(super) fn put_by(mut self, rules: &Rules<'_>, facts: &mut Facts) {
         let exports = self.exports();
         for reason in self.unread_table.iter().chain(&self.unread_fstab) {
             facts.put_unknown_others("mount", reason);
         }
+        self.by_point.retain(|_, mount| mount.fstype != NFS_SERVER);
         let reads_nfs = self.by_point.values().any(|mount| mount.running.is_some());
         for (point, mount) in self.by_point {
             let origin = mount.origin();
             facts.put_of("mount", &point, "fstype", mount.fstype.as_str(), &origin);
             facts.put_of("mount", &point, "source", mount.source.as_str(), &origin);
-            if let Some(server) = server(&mount.source).filter(|_| mount.fstype.starts_with("nfs") || mount.fstype.is_empty()) {
+            if let Some(server) = server(&mount.source).filter(|_| is_nfs(&mount.fstype) || mount.fstype.is_empty()) {
                 facts.put_of("mount", &point, "server", server, &origin);
                 let count = exports.get(&mount.source).copied().unwrap_or(1);
                 facts.put_of("mount", &point, "same_export_count", count, &origin);
             }
             // nfsstat lists mounts of NFS alone.
-            if reads_nfs && (self.unread_table.is_none() || mount.fstype.starts_with("nfs")) {
+            if reads_nfs && (self.unread_table.is_none() || is_nfs(&mount.fstype)) {
                 facts.put_of("mount", &point, "mounted", mount.running.is_some(), &origin);
             }
             if let Some(reason) = self.unread_fstab.as_ref().filter(|_| mount.persistent.is_none()) {
@@ -293,7 +296,7 @@ impl Mount {
         let Some(own) = self.by_program.map(|(options, ..)| options).or(self.persistent.map(|(options, _)| options)) else {
             return;
         };
-        if !self.fstype.starts_with("nfs") || rules.family != Family::Linux {
+        if !is_nfs(&self.fstype) || rules.family != Family::Linux {
             let options = order::first_of_each(&own);
             facts.put_of("mount", point, "options", list(&options), &origin);
             return attributes(point, &self.fstype, &options, rules.family, &origin, facts);
@@ -372,7 +375,7 @@ pub(super) fn server(source: &str) -> Option<&str> {
 
 /// Attributes that options give.
 fn attributes(point: &str, fstype: &str, options: &[String], family: Family, origin: &str, facts: &mut Facts) {
-    let nfs = fstype.starts_with("nfs");
+    let nfs = is_nfs(fstype);
     let has = |name: &str| options.iter().any(|option| option == name);
     let of = |name: &str| {
         options.iter().find_map(|option| option.split_once('=').filter(|(key, _)| *key == name).map(|(_, value)| value))

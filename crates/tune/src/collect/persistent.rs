@@ -1,15 +1,20 @@
 //! Settings with two copies: the value in force, and the one that a file brings back at the next start.
 
-use crate::facts::{Facts, Value};
+use crate::facts::{Fact, Facts, Value};
 
-/// Notes a setting that has two copies.
-pub(super) fn put_setting(name: &str, running: Value, persistent: Value, origin: &str, facts: &mut Facts) {
-    let persistent = match (&running, &persistent) {
+/// The running MTU of an interface, with its origin.
+pub(super) fn running_mtu(nic: &str, facts: &Facts) -> Option<Fact> {
+    facts.things.get("nic")?.get(nic)?.get("mtu").cloned()
+}
+
+/// Notes a setting that has two copies, each with its origin: `origin` is that of the persistent one.
+pub(super) fn put_setting(name: &str, running: &Fact, persistent: Value, origin: &str, facts: &mut Facts) {
+    let persistent = match (&running.value, &persistent) {
         (Value::Bool(_), Value::Int(number)) => Value::Bool(*number != 0),
         (Value::Int(_), Value::Bool(yes)) => Value::Int(i64::from(*yes)),
         _ => persistent,
     };
-    facts.put_of("setting", name, "running", running, origin);
+    facts.put_of("setting", name, "running", running.value.clone(), &running.origin);
     facts.put_of("setting", name, "persistent", persistent, origin);
     facts.put_of("setting", name, "file", origin.rsplit_once(':').map_or(origin, |(file, _)| file), origin);
 }

@@ -22,6 +22,12 @@ pub enum CaptureError {
         /// What the system says.
         source: io::Error,
     },
+    /// It is neither a directory nor an archive.
+    #[error("it is neither a directory nor a tar archive, or it is damaged")]
+    Other {
+        /// Its path.
+        path: String,
+    },
     /// It is in a format that is not unpacked here.
     #[error("read capture {path}: it is packed by {by}; unpack it first")]
     Packed {
@@ -77,6 +83,7 @@ fn why(fault: ArchiveFault, named: &str) -> CaptureError {
     let path = named.to_owned();
     match fault {
         ArchiveFault::Read(source) => CaptureError::Read { path, source },
+        ArchiveFault::Other => CaptureError::Other { path },
         ArchiveFault::Packed(by) => CaptureError::Packed { path, by },
         ArchiveFault::Bomb(what) => CaptureError::Bomb { path, what },
     }

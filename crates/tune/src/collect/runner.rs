@@ -116,13 +116,25 @@ fn wait(mut child: Child, time_max: Duration) -> Ran {
         let _ = child.wait();
         return Ran::Not(format!("it did not end within {} ms", time_max.as_millis()));
     };
-    let complaints = String::from_utf8_lossy(&complaints.unwrap_or_default()).into_owned();
-    // A program may warn before it names what is wrong.
+    let complaint = complaint(&String::from_utf8_lossy(&complaints.unwrap_or_default()));
+    Ran::Ended(status.code().unwrap_or(-1), output, complaint)
+}
+
+/// The line of the complaints that names what is wrong: a program may warn before it.
+fn complaint(complaints: &str) -> String {
     let is_error = |line: &&str| ERRORS.iter().any(|word| line.contains(word));
     let denied = complaints.lines().find(|line| is_denied(line.as_bytes())).or_else(|| complaints.lines().find(is_error));
     let denied = denied.or_else(|| complaints.lines().find(|line| line.contains(ADJUSTED)));
-    let complaint = denied.or_else(|| complaints.lines().next()).unwrap_or_default().trim().to_owned();
-    Ran::Ended(status.code().unwrap_or(-1), output, complaint)
+    // multipath writes what ends it last.
+    let timed = || complaints.lines().filter_map(without_time).next_back();
+    denied.or_else(timed).or_else(|| complaints.lines().next()).unwrap_or_default().trim().to_owned()
+}
+
+/// A line of multipath-tools without the time before it: `5162.557909 | cannot get kernel dm version`.
+fn without_time(line: &str) -> Option<&str> {
+    let (time, rest) = line.split_once(" | ")?;
+    let is_time = time.contains('.') && time.bytes().all(|letter| letter.is_ascii_digit() || letter == b'.');
+    is_time.then_some(rest)
 }
 
 /// Reads a pipe on a thread of its own, as much as there is room for, and the rest into nothing.
@@ -181,6 +193,14 @@ mod tests {
         let ran = HostRunner.run(&["sh", "-c", "echo out; echo bad >&2; exit 3"]);
         assert_eq!(ran, Ran::Ended(3, b"out\n".to_vec(), "bad".to_owned()));
         assert!(matches!(HostRunner.run(&["no-such-command-at-all"]), Ran::Not(reason) if reason.contains("no such command")));
+    }
+
+    #[test]
+    fn of_multipath_the_last_line_is_the_complaint_and_it_has_no_time() {
+        let lines = "5162.557909 | can't set open fds limit to 1048576/1048576\nCheck that device-mapper is available.\n\
+                     5162.558000 | cannot get kernel dm version\n";
+        assert_eq!(complaint(lines), "cannot get kernel dm version");
+        assert_eq!(complaint("a | b\nc\n"), "a | b");
     }
 
     #[test]

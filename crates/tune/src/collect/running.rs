@@ -28,6 +28,8 @@ pub(super) struct Running {
     pub(super) arguments: Vec<String>,
     /// Whether its file system is not the one of this process: it is in a container.
     pub(super) is_elsewhere: bool,
+    /// The value of `--db` that reaches it, if that was worked out.
+    pub(super) dsn: Option<String>,
 }
 
 /// The servers that run, by process number. Processes of other tenants of a host may be hidden.
@@ -143,7 +145,7 @@ impl Running {
     /// A server of which nothing else is known yet.
     pub(super) fn of(database: Database, pid: u32, uid: u32) -> Self {
         let (options, arguments) = (Vec::new(), Vec::new());
-        Self { database, pid, uid, directory: None, config: None, options, arguments, is_elsewhere: false }
+        Self { database, pid, uid, directory: None, config: None, options, arguments, is_elsewhere: false, dsn: None }
     }
 
     /// Its name for people: `PostgreSQL (process 4711, data in /srv/pg)`.
@@ -172,7 +174,7 @@ impl Running {
     /// The value of `--db` that asks it: where it listens, and the user.
     ///
     /// Source: of a `postmaster.pid`, port and socket directory are lines 4 and 5 (miscadmin.h).
-    fn dsn(&self, pid_file: Option<&str>, config: Option<&str>) -> String {
+    pub(super) fn dsn(&self, pid_file: Option<&str>, config: Option<&str>) -> String {
         let option = |wanted: &str| self.options.iter().rev().find(|(name, _)| name == wanted).map(|(_, said)| said.clone());
         let line = |number: usize| {
             let said = pid_file?.lines().nth(number)?.trim();
@@ -219,8 +221,8 @@ fn option_of_server(config: &str, wanted: &str) -> Option<String> {
     found
 }
 
-/// Name of a user of this host, else the number.
-fn user_name(uid: u32) -> String {
+/// The name of a user of this host; the number if it has no name.
+pub(crate) fn user_name(uid: u32) -> String {
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let named = users.lines().find_map(|line| {
         let mut fields = line.split(':');

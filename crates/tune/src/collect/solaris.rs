@@ -3,7 +3,7 @@
 use super::collected::Collected;
 use super::family::Family;
 use super::mounts::{self, Mounts, Table};
-use super::persistent::put_setting;
+use super::persistent::{put_setting, running_mtu};
 use super::text::{self, integer, lines, odd, pair, telling, unquoted, value, words};
 use crate::facts::{Facts, Value};
 
@@ -156,8 +156,8 @@ fn ndd(collected: &Collected, facts: &mut Facts) {
                 let name = format!("{}.{parameter}", device.trim_start_matches("/dev/"));
                 let origin = format!("{path}:{number}");
                 facts.put(&format!("persistent.solaris.ndd.{name}"), value(setting_text), &origin);
-                if let Some(running) = facts.value(&format!("solaris.ndd.{name}")).cloned() {
-                    put_setting(&format!("ndd {name}"), running, value(setting_text), &origin, facts);
+                if let Some(running) = facts.host.get(&format!("solaris.ndd.{name}")).cloned() {
+                    put_setting(&format!("ndd {name}"), &running, value(setting_text), &origin, facts);
                 }
             }
         }
@@ -250,8 +250,8 @@ fn interfaces(collected: &Collected, facts: &mut Facts) {
         let words: Vec<&str> = words(text).collect();
         let mtu = words.iter().position(|word| *word == "mtu").and_then(|at| words.get(at + 1)).and_then(|mtu| integer(mtu));
         facts.put_of("nic", nic, "persistent_mtu", mtu.unwrap_or(1500), path);
-        if let Some(running) = facts.value_of("nic", nic, "mtu").cloned() {
-            put_setting(&format!("nic {nic} mtu"), running, mtu.unwrap_or(1500).into(), path, facts);
+        if let Some(running) = running_mtu(nic, facts) {
+            put_setting(&format!("nic {nic} mtu"), &running, mtu.unwrap_or(1500).into(), path, facts);
         }
     }
     for (_, output) in collected.outputs("modinfo") {

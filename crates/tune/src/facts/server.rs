@@ -67,6 +67,17 @@ pub struct Server {
     pub facts: Facts,
 }
 
+impl Server {
+    /// The fact with the value of `--db` that reaches a server of PostgreSQL which runs and was not asked.
+    pub(crate) const DSN: &'static str = "postgres.millrace_dsn";
+
+    /// How it is named with `--db`; `None` if that is not known.
+    #[must_use]
+    pub fn dsn(&self) -> Option<&str> {
+        self.facts.host_text(Self::DSN)
+    }
+}
+
 impl Facts {
     /// Adds a server. The same name again is another server where its facts differ, and gets a number.
     pub fn put_server(&mut self, mut server: Server) {

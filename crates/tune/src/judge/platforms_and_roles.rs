@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use host::mount_table::is_nfs;
+
 use crate::facts::{Facts, Value};
 use crate::rules::{PLATFORMS, ROLES};
 
@@ -51,10 +53,12 @@ pub(super) fn roles(facts: &Facts) -> BTreeSet<&str> {
     }
     let is = |name: &str| facts.host.get(name).map(|fact| fact.value == Value::Bool(true));
     let some = |kind: &str| facts.things.get(kind).is_some_and(|things| !things.is_empty());
-    let over_nfs =
-        facts.things.get("mount").into_iter().flat_map(|mounts| mounts.values()).any(|mount| {
-            mount.get("fstype").is_some_and(|fact| matches!(&fact.value, Value::Text(kind) if kind.starts_with("nfs")))
-        });
+    let over_nfs = facts
+        .things
+        .get("mount")
+        .into_iter()
+        .flat_map(|mounts| mounts.values())
+        .any(|mount| mount.get("fstype").is_some_and(|fact| matches!(&fact.value, Value::Text(kind) if is_nfs(kind))));
     let cluster = is("site.rac").or_else(|| is("oracle.cluster_database"));
     let [single_instance, rac, nfs_client, iscsi_client, fc_client] = ROLES;
     for (role, holds) in [

@@ -1,12 +1,13 @@
 //! For people at a terminal.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use host::escape::plain;
 use results::audit::{Audit, Finding, Verdict};
 
 use super::groups::{by_group, heading};
+use super::missing::{self, Missing};
 use super::origins::found_with_origins;
 use super::words::{count, status};
 use super::{Counts, Look, Weight, by_layer};
@@ -16,8 +17,6 @@ use crate::describe::{activation, layer as layer_name, severity};
 const WIDTH: usize = 100;
 /// Where the words of a detail begin.
 const INDENT: usize = 14;
-/// Missing facts that are named without `-v`.
-const MISSING_NAMED: usize = 5;
 
 /// A line for each finding, by what setting it right interrupts, worst first, then the counts.
 ///
@@ -105,7 +104,10 @@ fn details(text: &mut String, finding: &Finding, look: &Look<'_>) {
     let mut add = |name: &str, words: &str| detail(text, name, words);
     add("layer", layer_name(&finding.layer));
     found_with_origins(finding, look.facts).iter().for_each(|found| add("found", found));
-    finding.missing.iter().for_each(|missing| add("missing", missing));
+    let missing: Vec<Missing> = finding.missing.iter().map(|said| Missing::of(said)).collect();
+    missing.iter().for_each(|missing| add("missing", &missing.words()));
+    let cures: BTreeSet<&str> = missing.iter().map(|missing| missing.cure.as_str()).filter(|cure| !cure.is_empty()).collect();
+    cures.iter().for_each(|cure| add("to do", cure));
     finding.waiver.iter().for_each(|waiver| add("waiver", waiver));
     if finding.verdict == Verdict::Unknown {
         return;
@@ -142,27 +144,18 @@ fn detail(text: &mut String, name: &str, words: &str) {
     text.push('\n');
 }
 
-/// How many judgements lack facts, in which layers, and which facts are missing most.
+/// How many judgements lack facts, in which layers, which facts are missing most, and what makes them known.
 fn unknown_words(audit: &Audit, verbose: bool) -> String {
     let unknown = || audit.findings.iter().filter(|finding| finding.verdict == Verdict::Unknown);
     let layers: Vec<String> = by_layer(audit, |finding| finding.verdict == Verdict::Unknown)
         .iter()
         .map(|(layer, findings)| format!("{} {}", findings.len(), plain(layer)))
         .collect();
-    let mut words =
-        format!("{} not known, for lack of facts: {}", count(unknown().count(), "check", "checks"), layers.join(", "));
-    let mut missing: BTreeMap<&str, usize> = BTreeMap::new();
-    unknown().flat_map(|finding| &finding.missing).for_each(|fact| *missing.entry(fact).or_default() += 1);
-    let mut missing: Vec<(&str, usize)> = missing.into_iter().collect();
-    missing.sort_by_key(|(fact, times)| (std::cmp::Reverse(*times), *fact));
-    if !missing.is_empty() {
-        let named: Vec<String> = missing.iter().take(MISSING_NAMED).map(|(fact, _)| plain(fact)).collect();
-        let more = missing.len().saturating_sub(MISSING_NAMED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let _ = write!(words, "; missing: {}{more}", named.join(", "));
+    let checks = count(unknown().count(), "check", "checks");
+    let hint = if verbose { "" } else { " (-v lists them)" };
+    let mut words = format!("{checks} not known, for lack of facts: {}{hint}.", layers.join(", "));
+    for line in missing::summary(unknown().flat_map(|finding| &finding.missing)) {
+        let _ = write!(words, "\n  missing: {}", plain(&line));
     }
-    if !verbose {
-        words += " (-v lists them)";
-    }
-    words + "."
+    words
 }

@@ -59,7 +59,7 @@ fn archives_that_grow_beyond_bounds_are_refused() {
     let zeros = packed(&vec![0; 64 << 20]);
     assert!(matches!(
         capture_bytes(&zeros, "zeros"),
-        Err(CaptureError::Empty { .. } | CaptureError::Read { .. } | CaptureError::Bomb { .. })
+        Err(CaptureError::Empty { .. } | CaptureError::Read { .. } | CaptureError::Other { .. } | CaptureError::Bomb { .. })
     ));
     let mut archive = entry("files/etc/fstab", FSTAB);
     archive.extend(header("huge", "00400000000", b'0', ""));
@@ -85,7 +85,12 @@ fn formats_that_are_not_unpacked_are_named() {
         assert!(matches!(&fault, CaptureError::Packed { by: named, .. } if *named == by), "{fault}");
     }
     assert!(matches!(capture_bytes(b"", "empty"), Err(CaptureError::Empty { .. })));
-    assert!(matches!(capture_bytes(b"hello", "text"), Err(CaptureError::Read { .. })));
+    assert!(matches!(capture_bytes(b"hello", "text"), Err(CaptureError::Other { .. })));
+    // No byte of the file is quoted.
+    let text = "root:x:0:0:root:/root:/bin/bash\n".repeat(40);
+    let error = capture_bytes(text.as_bytes(), "passwd").unwrap_err();
+    let said = format!("{error}: {:?}", std::error::Error::source(&error).map(ToString::to_string));
+    assert!(said.contains("neither a directory nor a tar archive") && !said.contains("root"), "{said}");
 }
 
 #[test]

@@ -92,6 +92,9 @@ fn a_process_elsewhere_does_not_stand_in_the_way() {
     process(&host.place(), 4712, "postgres", "/redo2/file");
     let applied = host.apply().unwrap();
     assert!(!applied.is_left(), "{applied:?}");
+    let steps: Vec<&str> = applied.groups.iter().flat_map(|group| &group.steps).map(|step| step.text.as_str()).collect();
+    assert_eq!(steps, ["stop the databases", "unmount the file system and mount it again"]);
+    assert_eq!(applied.steps_remain, 2);
     assert!(host.text("etc/fstab").contains("/redo nfs rw,hard 0 0"));
     assert!(host.plan().groups.iter().all(|group| group.files.is_empty()));
 }
@@ -185,13 +188,33 @@ fn a_declined_group_leaves_no_trace() {
         }
     }
     let host = Host::new();
-    let before = tree(&host.place());
+    let before = tree(host.folder.path());
     let mut no = No(Vec::new());
     let applied = apply(&host.plan(), &host.state(), NOW, &mut no, &mut Steps::new()).unwrap();
     assert_eq!(no.0, [Activation::Live, Activation::Remount]);
-    assert!(applied.is_left() && applied.journal.is_none());
-    assert_eq!(tree(&host.place()), before);
-    assert!(host.state().journals().unwrap().is_empty());
+    assert!(applied.is_left() && applied.journal.is_none() && applied.steps_remain == 0, "{applied:?}");
+    assert_eq!(tree(host.folder.path()), before, "the state directory is not made");
+}
+
+#[test]
+fn of_two_applies_that_both_ask_only_one_writes() {
+    struct Inside<'a>(&'a Host, Option<Result<tune::change::Applied, ChangeError>>);
+    impl Operator for Inside<'_> {
+        fn confirm(&mut self, _: &Group) -> bool {
+            self.1.get_or_insert_with(|| self.0.apply());
+            true
+        }
+        fn progress(&mut self, _: usize, _: usize, _: &str) {}
+    }
+    let host = Host::new();
+    process(&host.place(), 4711, "postgres", "/redo/file");
+    let mut inside = Inside(&host, None);
+    let outer = apply(&host.plan(), &host.state(), NOW, &mut inside, &mut Steps::new());
+    assert!(matches!(inside.1, Some(Ok(_))), "{:?}", inside.1);
+    let error = outer.unwrap_err();
+    assert!(matches!(&error, ChangeError::Unchanged(_)), "{error:?}");
+    assert_eq!(error.hint().unwrap(), "nothing was changed; run the plan again");
+    assert_eq!(host.state().journals().unwrap().len(), 1);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::change::{Rules, finding, linux, write};
 use results::audit::{Activation, Finding};
-use tune::change::{Part, Plan, Root, plan, render, render_left};
+use tune::change::{Part, Plan, Root, manual_steps, plan, render};
 use tune::facts::{Database, Facts, Server, ServerState};
 use tune::rules::RuleSet;
 
@@ -34,35 +34,54 @@ fn groups_come_in_the_order_of_what_they_take_and_build_on_each_other() {
     let (first, second) = (&plan.groups[0].files[0].diff, &plan.groups[1].files[0].diff);
     assert!(first.starts_with("--- /dev/null\n+++ /etc/sysctl.d/60-millrace.conf\n"), "{first}");
     assert!(second.contains(" vm.swappiness = 1\n+# late\n+kernel.shmmni = 4096\n"), "{second}");
-    assert_eq!(order.len(), render(&plan).matches("== ").count());
+    let [all] = plan.files.as_slice() else { panic!("{:?}", plan.files) };
+    assert!(all.diff.ends_with("+# soon\n+vm.swappiness = 1\n+# late\n+kernel.shmmni = 4096\n"), "{}", all.diff);
+    assert_eq!(all.rules, ["soon", "late"]);
+    let text = render(&plan);
+    assert_eq!(text.matches("\n+++ /etc/").count(), 1, "one diff for each file: {text}");
+    assert_eq!(order.len(), text.matches("== ").count());
 }
 
 #[test]
-fn steps_stand_at_their_rule_shared_notes_once_and_what_is_left_is_named_with_its_reason() {
+fn a_group_lists_the_steps_of_the_user_in_order_and_a_shared_note_once() {
     let folder = tempfile::tempdir().unwrap();
     let mut rules = Rules::default();
     let two = "{ kind = \"postgres\", key = \"max_wal_size\", value = \"8GB\" }, { kind = \"postgres\", key = \"min_wal_size\", value = \"1GB\" }";
-    rules.add("wal", "", "reload", two, "needs = [\"make room\"]\nafter = [\"look again\"]");
+    rules.add("wal", "", "reload", two, "needs = [\"make room\"]\nafter = [\"watch the disk\"]");
     rules.add("memory", "", "reload", "{ kind = \"postgres\", key = \"work_mem\", value = \"8MB\" }", "");
     let mut facts = linux();
     let of_server = server(&mut facts, "a", None);
     let findings = ["memory", "wal"].map(|rule| Finding { rule: rule.into(), ..of_server.clone() });
     let plan = plan(&rules, &facts, &findings, &Root::new(folder.path()));
     let text = render(&plan);
-    // Three settings of a server whose files are not known; the steps are those of the second rule.
+    // Three settings of a server whose files are not known.
     assert_eq!(text.matches("which files of this host the server reads is not known").count(), 1, "{text}");
-    assert_eq!(text.matches("first make room").count(), 1, "{text}");
-    let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
-    let order = ["work_mem from", "first make room", "max_wal_size to", "min_wal_size to", "afterwards look again"].map(place);
-    assert!(order.is_sorted(), "{text}");
-    let left = render_left(&plan.groups[0]);
-    assert_eq!(left.lines().count(), 5, "{left}");
-    assert!(
-        left.contains("wal (a): by hand, first make room") && left.contains("wal (a): by hand, afterwards look again"),
-        "{left}"
+    let steps = manual_steps(&plan.groups[0]);
+    let [before, run, after] = steps.as_slice() else { panic!("{steps:?}") };
+    assert_eq!((before.text.as_str(), after.text.as_str()), ("make room", "watch the disk"));
+    assert_eq!(
+        (run.text.as_str(), &run.rules[..]),
+        ("run, in psql, as a superuser, of a", &["memory (a)".into(), "wal (a)".into()][..])
     );
-    assert!(left.contains("memory (a): the lines in psql"), "{left}");
-    assert!(left.lines().filter(|line| line.ends_with("no file is written")).count() == 3, "{left}");
+    let (last, statements) = run.lines.split_last().unwrap();
+    assert!(last == "SELECT pg_reload_conf();" && statements.len() == 3, "{run:?}");
+    assert!(statements.iter().all(|line| line.starts_with("ALTER SYSTEM SET ")), "{run:?}");
+    let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
+    let order = ["min_wal_size to", "steps left to you", "1. make room (wal; a)", "2. run, in psql", "3. watch the disk"];
+    assert!(order.map(place).is_sorted(), "{text}");
+}
+
+#[test]
+fn a_written_file_that_is_not_in_force_leaves_a_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rules = Rules::default();
+    rules.add("late", "", "reboot", "{ kind = \"sysctl\", key = \"kernel.shmmni\", value = \"4096\" }", "");
+    rules.add("soon", "", "live", "{ kind = \"sysctl\", key = \"vm.swappiness\", value = \"1\" }", "");
+    let plan = plan(&rules, &linux(), &[finding("late", None), finding("soon", None)], &Root::new(folder.path()));
+    let [live, reboot] = plan.groups.as_slice() else { panic!("{plan:?}") };
+    assert!(manual_steps(live).is_empty());
+    let steps = manual_steps(reboot);
+    assert!(matches!(steps.as_slice(), [step] if step.text == "reboot the host" && step.rules == ["late"]), "{steps:?}");
 }
 
 #[test]
@@ -345,8 +364,8 @@ fn of_a_server_that_does_not_run_the_line_to_edit_is_named() {
     facts.servers[0].facts.put("postgres.fsync", false, &format!("{config}:207"));
     let findings = ["one", "two"].map(|rule| Finding { rule: rule.into(), ..of_server.clone() });
     let text = render(&plan(&rules, &facts, &findings, &Root::new(folder.path())));
-    assert!(text.contains(&format!("you do: in {config}, line 207: fsync = 'on' (the server does not run;")), "{text}");
-    assert!(text.contains(&format!("you do: in {config}: max_wal_size = '8GB' (the server")), "{text}");
+    assert!(text.contains(&format!("1. in {config}, line 207: fsync = 'on' (the server does not run;")), "{text}");
+    assert!(text.contains(&format!("2. in {config}: max_wal_size = '8GB' (the server")), "{text}");
     assert!(!text.contains("ALTER SYSTEM"), "{text}");
 }
 

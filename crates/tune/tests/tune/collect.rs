@@ -251,3 +251,18 @@ fn an_init_ora_counts_on_a_host_and_in_both_collectors_captures_only_without_a_s
         assert!(facts.remarks.iter().any(|remark| remark.contains("parameters of Oracle are not known")), "{:?}", facts.remarks);
     }
 }
+
+#[test]
+fn the_interface_of_the_kernels_nfs_server_is_not_a_mount() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("proc")).unwrap();
+    let mounts =
+        "nfsd /proc/fs/nfsd nfsd rw,relatime 0 0\nfiler:/redo /redo nfs4 rw,vers=4.2,proto=tcp 0 0\n/dev/sda1 / ext4 rw 0 0\n";
+    std::fs::write(folder.path().join("proc/mounts"), mounts).unwrap();
+    let (facts, _) = tune::collect::capture(folder.path()).unwrap();
+    let points: Vec<&String> = facts.things["mount"].keys().collect();
+    assert_eq!(points, ["/", "/redo"]);
+    let judged = tune::judge::judge(&tune::rules::built_in().unwrap(), &facts);
+    let texts = judged.findings.iter().map(|finding| format!("{finding:?}")).chain(judged.remarks);
+    assert!(!texts.into_iter().any(|text| text.contains("nfsd")));
+}

@@ -8,6 +8,7 @@ mod captures_hostile;
 mod change;
 mod change_apply;
 mod change_captures;
+mod change_diff;
 mod change_interrupted;
 mod change_plan;
 mod collect;

@@ -101,7 +101,7 @@ fn of_capture(path: &Path) -> anyhow::Result<Gathered> {
     let (facts, info) = collect::capture(path).map_err(|error| {
         hinted(
             anyhow::Error::new(error).context(format!("use the capture {}", path.display())),
-            "a capture is what millrace collect, dist/collect/collect.sh or sos report wrote",
+            "name a directory or an archive that millrace collect, dist/collect/collect.sh or sos report wrote",
         )
     })?;
     let or = |text: String, otherwise: &str| if text.trim().is_empty() { otherwise.to_owned() } else { text };

@@ -4,9 +4,10 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use results::audit::Activation;
 use serde_json::json;
 use tune::change::{
-    Applied, Choice, Group, Operator, Outcome, Plan, Steps, apply, render, render_group, render_left, render_rest,
+    Applied, Choice, Group, Operator, Outcome, Plan, Steps, apply, manual_steps, render, render_files, render_steps,
 };
 
 use super::Place;
@@ -14,17 +15,22 @@ use super::facts::{Sources, checked_plan, known, must_exist, other_tree};
 use crate::error_printing::{print_error, refusal};
 
 const HELP: &str = "\
-Before each change, the old state is recorded in the state directory and synced, so `millrace tune
-revert` also reverts an apply that was killed at any moment. Nothing is restarted, mounted or run:
-the command prints what else a group needs. The groups remount, nic-restart and reboot are refused
-while a process uses one of their paths; the message names the process. Without a terminal --yes is
-needed.
+The command prints the plan, then asks about each group: y applies it, n or Enter leaves it out, q
+leaves out this group and all after it. After Ctrl-C, an apply that has changed something counts as
+interrupted, and must be reverted. Before each change, the old state is recorded in the state
+directory and synced, so `millrace tune revert` also reverts an apply that was killed at any moment.
+Nothing is restarted, mounted or run: the plan lists the steps that are left to you, and the command
+lists them again at the end. The groups remount, nic-restart and reboot are refused while a process
+uses one of their paths; the message names the process. Without a terminal --yes is needed.
 Examples:
   millrace tune apply
   millrace tune apply --yes --rule linux-rpc-slots-enough
   millrace tune apply --root /srv/chroot --state /tmp/state --yes
-Exit codes: 0 applied, or nothing to do; 1 something was left to you, declined or refused; 2 could
-not run.";
+Exit codes: 0 applied and in force, or nothing to do; 1 a group was declined or refused; 2 could not
+run; 4 applied, and the listed steps are left to you (a restart, a remount, a command).";
+
+/// Exit code of an apply that leaves steps to the user.
+const STEPS_REMAIN: u8 = 4;
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
@@ -55,55 +61,56 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     must_exist(&known.rules, &args.rules)?;
     let root = args.place.tree();
     let plan = checked_plan(&known, &root, &Choice { rules: args.rules }, other_tree(&root));
-    let mut ask = Ask { yes: args.yes, json: args.json, no_more: false };
+    show(args.json, &render(&plan));
+    let mut ask = Ask { yes: args.yes, json: args.json, no_more: false, planned: &plan };
     let applied = match apply(&plan, &args.place.state(), &lab::clock::utc_now(), &mut ask, &mut Steps::new()) {
         Ok(applied) => applied,
         Err(error) if error.is_refusal() => {
             print_error(&anyhow::Error::new(error).context("apply"));
             return Ok(ExitCode::from(1));
         }
-        Err(error) => return Err(anyhow::Error::new(error).context("apply all of it")),
+        Err(error) => return Err(anyhow::Error::new(error).context("apply the plan")),
     };
     if args.json {
         let both = json!({ "plan": plan, "applied": applied });
         println!("{}", serde_json::to_string_pretty(&both).context("write what was done")?);
     } else {
-        say(&plan, &applied);
+        print_result(&applied, &plan);
     }
-    Ok(ExitCode::from(u8::from(applied.is_left())))
+    Ok(ExitCode::from(match (applied.is_left(), applied.steps_remain) {
+        (true, _) => 1,
+        (false, 0) => 0,
+        (false, _) => STEPS_REMAIN,
+    }))
 }
 
-/// Asks for each group, and says what is being done.
-struct Ask {
+/// Prints text for people; with --json, stdout has the JSON alone.
+fn show(json: bool, text: &str) {
+    if json {
+        eprint!("{text}");
+    } else {
+        print!("{text}");
+    }
+}
+
+/// Asks about each group, and prints what is being done.
+struct Ask<'a> {
     yes: bool,
     json: bool,
     no_more: bool,
+    planned: &'a Plan,
 }
 
-impl Operator for Ask {
+impl Operator for Ask<'_> {
     fn confirm(&mut self, group: &Group) -> bool {
         if self.no_more {
             return false;
         }
-        let shown = render_group(group);
-        if self.json {
-            eprint!("{shown}")
-        } else {
-            print!("{shown}")
+        // The plan shows each file with the changes of all groups.
+        if group.files.iter().any(|file| !self.planned.files.contains(file)) {
+            show(self.json, &format!("files of the group {}:\n{}", name(group.activation), render_files(&group.files)));
         }
-        if self.yes {
-            return true;
-        }
-        eprint!("Apply this group? [y]es, [n]o, [q]uit: ");
-        // A question that cannot be shown is still answered on the terminal.
-        let _ = std::io::stdout().flush().and_then(|()| std::io::stderr().flush());
-        let mut answer = String::new();
-        if std::io::stdin().lock().read_line(&mut answer).is_err() {
-            return false;
-        }
-        let answer = answer.trim().to_lowercase();
-        self.no_more = answer == "q" || answer == "quit";
-        answer == "y" || answer == "yes"
+        self.yes || self.asked(group)
     }
 
     fn progress(&mut self, made: usize, all: usize, what: &str) {
@@ -111,28 +118,59 @@ impl Operator for Ask {
     }
 }
 
+impl Ask<'_> {
+    /// Asks until an answer is one of those that the question names. The end of stdin answers q.
+    fn asked(&mut self, group: &Group) -> bool {
+        let steps = match manual_steps(group).len() {
+            0 => String::new(),
+            count => format!(", {} left to you", counted(count, "step")),
+        };
+        loop {
+            eprint!(
+                "Apply the group {} ({}{steps})? y = yes; n or Enter = no; q = no, also to all later groups: ",
+                name(group.activation),
+                counted(group.changes.len(), "change"),
+            );
+            // A question that cannot be shown is still answered on the terminal.
+            let _ = std::io::stdout().flush().and_then(|()| std::io::stderr().flush());
+            let mut answer = String::new();
+            let is_end = std::io::stdin().lock().read_line(&mut answer).map_or(true, |bytes| bytes == 0);
+            match answer.trim().to_lowercase().as_str() {
+                "y" | "yes" => return true,
+                "q" | "quit" => self.no_more = true,
+                _ if is_end => self.no_more = true,
+                "n" | "no" | "" => {}
+                _ => continue,
+            }
+            return false;
+        }
+    }
+}
+
+/// The name of a group: `db-restart`.
+fn name(activation: Activation) -> String {
+    tune::describe::stored_name(&activation)
+}
+
 /// `1 file`, `2 files`.
 fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-fn say(plan: &Plan, applied: &Applied) {
-    for (group, ended) in plan.groups.iter().zip(&applied.groups) {
-        let name = tune::describe::activation(group.activation);
+fn print_result(applied: &Applied, plan: &Plan) {
+    for (ended, group) in applied.groups.iter().zip(&plan.groups) {
+        let name = name(ended.activation);
         match &ended.outcome {
             Outcome::Done { files, running, .. } => {
                 let (files, running) = (counted(*files, "file"), counted(*running, "running value"));
-                println!("done: {files} written, {running} set; in force {name}");
-                left(group);
+                let force = tune::describe::activation(ended.activation);
+                println!("{name}: done: {files} written, {running} set; in force {force}");
             }
-            Outcome::ByHand { .. } => {
-                print!("{}", render_group(group));
-                left(group);
-            }
-            Outcome::Nothing => println!("in force {name}: nothing to change"),
-            Outcome::Declined => println!("in force {name}: declined"),
+            Outcome::ByHand { remain } => println!("{name}: {} left to you", counted(*remain, "step")),
+            Outcome::Nothing => println!("{name}: nothing to change"),
+            Outcome::Declined => println!("{name}: declined, nothing changed"),
             Outcome::InUse { users, hidden } => {
-                println!("REFUSED, in force {name}: {} in use; stop these first:", group.paths.join(", "));
+                println!("{name}: REFUSED: {} in use; stop these first:", group.paths.join(", "));
                 for user in users {
                     println!("  pid {} ({}): {} {}", user.pid, user.program, user.path, user.how);
                 }
@@ -142,20 +180,11 @@ fn say(plan: &Plan, applied: &Applied) {
             }
         }
     }
-    if applied.groups.is_empty() {
-        print!("{}", render(plan));
-    } else {
-        print!("{}", render_rest(plan));
-    }
     if let Some(journal) = &applied.journal {
         println!("recorded in {}; `millrace tune revert` reverts it", journal.display());
     }
-}
-
-/// Says what is left to the user, and why.
-fn left(group: &Group) {
-    let left = render_left(group);
+    let left = applied.groups.iter().flat_map(|group| &group.steps).cloned().collect::<Vec<_>>();
     if !left.is_empty() {
-        print!("left for you to do:\n{left}");
+        print!("NOT DONE YET: {} left to you:\n{}", counted(left.len(), "step"), render_steps(&left));
     }
 }

@@ -27,9 +27,9 @@ Examples:
   millrace tune measure postgres-shared-buffers-from-memory postgres-max-wal-size --dry-run
   millrace tune measure --seconds 60 --repeats 5 --budget 2h
   millrace tune measure postgres-wal-compression --db postgresql://db1/postgres --apply
-Exit codes: 0 measured and at least one gain shown; 1 measured, no gain shown; 2 could not run; 3
-the figures are not valid (no proof that the reads went over the path, a failed consistency check);
-130 ended by SIGINT (Ctrl-C), 143 by SIGTERM, 129 by SIGHUP.";
+Exit codes: 0 measured and at least one gain shown, or --dry-run; 1 measured, no gain shown; 2 could
+not run; 3 the figures are not valid (no proof that the reads went over the path, a failed
+consistency check); 130 ended by SIGINT (Ctrl-C), 143 by SIGTERM, 129 by SIGHUP.";
 
 #[derive(clap::Args)]
 #[command(after_help = HELP)]

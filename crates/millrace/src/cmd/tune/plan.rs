@@ -10,9 +10,11 @@ use super::facts::{Sources, checked_plan, known, other_tree};
 
 const HELP: &str = "\
 Changes are grouped by the action that puts them in force: live, reload, db-restart, remount,
-nic-restart, reboot. Settings that are contested (sources disagree) or may lose acknowledged data
-are listed apart: name their rule with --rule to plan them. For systems other than Linux, and for
-storage and databases that are set in their own console, the plan is text to run there.
+nic-restart, reboot. Each group lists the steps that apply would leave to you. One diff for each
+file follows, which `patch -p1 -d /` applies. Settings that are contested (sources disagree) or may
+lose acknowledged data are listed apart: name their rule with --rule to plan them. For systems other
+than Linux, and for storage and databases that are set in their own console, the plan is text to run
+there.
 Examples:
   millrace tune plan --db postgresql:///mill --site site.toml
   millrace tune plan --rule linux-rpc-slots-enough --json

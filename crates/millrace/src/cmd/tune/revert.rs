@@ -59,6 +59,9 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
             break;
         }
     }
+    if done.is_empty() && !args.json {
+        println!("nothing to revert: {} has no apply that is not reverted yet", state.folder().display());
+    }
     print(&done, args.json)?;
     Ok(ExitCode::from(u8::from(done.iter().any(|reverted| !reverted.left.is_empty()))))
 }
@@ -77,9 +80,6 @@ fn print(done: &[Reverted], json: bool) -> anyhow::Result<()> {
     if json {
         println!("{}", serde_json::to_string_pretty(done).context("write what was done")?);
         return Ok(());
-    }
-    if done.is_empty() {
-        println!("nothing to revert");
     }
     for reverted in done {
         for (what, paths) in [

@@ -4,6 +4,7 @@ use super::{DROP_IN, Part, Resolved, assigned};
 use crate::change::edit::{Edit, Style, options_of, sysctl_path};
 use crate::change::limits::DROP_INS_MAX;
 use crate::change::root::Root;
+use crate::collect::other_of_pair;
 use crate::facts::{Facts, Value};
 use crate::rule::SettingKind;
 
@@ -31,13 +32,6 @@ pub(super) fn parts(setting: &Resolved<'_>, facts: &Facts, root: &Root, remarks:
     })
 }
 
-/// Kernel settings of which each sets its other to 0. Source: kernel documentation, admin-guide/sysctl/vm.
-const PAIRS: &[(&str, &str)] = &[
-    ("vm/dirty_bytes", "vm/dirty_ratio"),
-    ("vm/dirty_background_bytes", "vm/dirty_background_ratio"),
-    ("vm/overcommit_kbytes", "vm/overcommit_ratio"),
-];
-
 fn sysctl(setting: &Resolved<'_>, root: &Root, remarks: &mut Vec<String>) -> Vec<Part> {
     let name = sysctl_path(setting.key());
     let fits = |part: &str| !part.is_empty() && part != ".." && part != ".";
@@ -47,8 +41,8 @@ fn sysctl(setting: &Resolved<'_>, root: &Root, remarks: &mut Vec<String>) -> Vec
     let path = format!("/proc/sys/{name}");
     let mut parts = Vec::new();
     if root.has_file(&path) {
-        let pairs = PAIRS.iter().filter(|(one, two)| *one == name || *two == name);
-        let moves = pairs.map(|(one, two)| format!("/proc/sys/{}", if *one == name { two } else { one })).collect();
+        let moves = name.strip_prefix("vm/").and_then(other_of_pair).map(|other| format!("/proc/sys/vm/{other}"));
+        let moves = moves.into_iter().collect();
         parts.push(Part::Running { path, value: setting.value().to_owned(), moves });
     } else {
         remarks.push(format!("{path} is not there now (its module may not be loaded): only the file is written"));

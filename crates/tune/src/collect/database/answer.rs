@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::as_shown::as_shown;
 use super::mysql::settings::rows as mysql_rows;
 use super::oracle::rows as oracle_rows;
 use super::postgres::settings::rows as postgres_rows;
@@ -178,8 +179,12 @@ fn take_files(server: &mut Server, files: Server, asked: &str, partly: bool) {
         match running {
             Some(running) if running.origin != asked && file(&running.origin) != file(&fact.origin) => continue,
             Some(running) => {
-                let setting = format!("{} {}", database.trim_end_matches('.'), name.strip_prefix(database).unwrap_or(name));
-                put_setting(&setting, running.value, fact.value.clone(), &fact.origin, &mut server.facts);
+                let short = name.strip_prefix(database).unwrap_or(name);
+                let shown = as_shown(server.database, short, &running.value, &fact.value, &server.facts);
+                if let Some(value) = shown {
+                    let setting = format!("{} {short}", database.trim_end_matches('.'));
+                    put_setting(&setting, &running, value, &fact.origin, &mut server.facts);
+                }
             }
             None if partly => server.facts.put(name, fact.value.clone(), &fact.origin),
             None => {}
@@ -240,6 +245,8 @@ mod tests {
         assert_eq!(live.config.as_deref(), Some("/etc/postgresql/15/main/postgresql.conf"));
         assert_eq!(live.facts.value("postgres.fsync"), Some(&true.into()));
         assert_eq!(live.facts.value_of("setting", "postgres fsync", "persistent"), Some(&false.into()));
+        let origin = |copy: &str| live.facts.things["setting"]["postgres fsync"][copy].origin.as_str();
+        assert_eq!((origin("running"), origin("persistent")), ("pg_settings of it", "/etc/postgresql/15/main/postgresql.conf:2"));
         // What it read elsewhere is no word of this file, and what it does not know is not in force.
         assert_eq!(live.facts.value_of("setting", "postgres shared_buffers", "persistent"), None);
         assert_eq!(live.facts.value("postgres.work_mem"), None);

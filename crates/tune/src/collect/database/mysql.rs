@@ -15,6 +15,7 @@ use crate::collect::collected::Collected;
 use crate::facts::{Database, Facts};
 
 pub(in crate::collect) use asked::{PROGRAMS, questions, told};
+pub(super) use options::is_asked;
 pub(in crate::collect) use options::is_asked_argument;
 pub(in crate::collect) use servers::{DATADIR, DEFAULT_FILES, data_directories, reads_default_files, wanted};
 

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::as_shown::as_shown;
 use super::parameter_files::{self, Standing};
 use super::rows::{Row, named, table};
 use crate::collect::collected::Collected;
 use crate::collect::persistent::put_setting;
 use crate::collect::text::{bytes, lines, odd, telling, telling_value, unquoted, words};
-use crate::facts::{Fact, Facts, Value};
+use crate::facts::{Database, Fact, Facts, Value};
 
 /// Views that name files, and the facts of them.
 const VIEWS: [(&str, &str); 2] = [("v-logfile", "oracle.log_members"), ("v-datafile", "oracle.datafiles")];
@@ -54,8 +55,12 @@ pub(in crate::collect) fn facts(collected: &Collected, facts: &mut Facts) {
     }
     for (name, (value, origin)) in persistent {
         facts.put(&format!("persistent.oracle.{name}"), value.clone(), &origin);
-        match facts.value(&format!("oracle.{name}")).cloned() {
-            Some(running) => put_setting(&format!("oracle {name}"), running, value, &origin, facts),
+        match facts.host.get(&format!("oracle.{name}")).cloned() {
+            Some(running) => {
+                if let Some(value) = as_shown(Database::Oracle, &name, &running.value, &value, facts) {
+                    put_setting(&format!("oracle {name}"), &running, value, &origin, facts);
+                }
+            }
             None => facts.put(&format!("oracle.{name}"), value, &origin),
         }
     }

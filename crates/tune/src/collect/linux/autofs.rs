@@ -1,5 +1,7 @@
 //! Mounts of the automounter: `/etc/auto.master`, the files of `/etc/auto.master.d`, and their maps in files (auto.master(5), autofs(5)).
 
+use host::mount_table::is_nfs;
+
 use crate::collect::collected::{Collected, State};
 use crate::collect::linux::drop_ins::{Part, parts};
 use crate::collect::mounts::{Mounts, server, split};
@@ -79,7 +81,7 @@ fn map_line(line: &str, point: &str, defaults: &[String], origin: &str, found: &
 
 fn put(point: &str, source: &str, options: &[String], origin: &str, found: &mut Mounts) {
     let fstype = options.iter().rev().find_map(|option| option.strip_prefix("fstype=")).unwrap_or("nfs");
-    if fstype.starts_with("nfs") && server(source).is_some() {
+    if is_nfs(fstype) && server(source).is_some() {
         let options = options.iter().filter(|option| !option.starts_with("fstype=")).cloned().collect();
         found.by_program(point, source, fstype, options, origin, "autofs");
     }

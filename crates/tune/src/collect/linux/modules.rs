@@ -56,8 +56,8 @@ fn persistent(collected: &Collected, facts: &mut Facts) {
     }
     for (key, (value, origin)) in found {
         facts.put(&format!("persistent.module.{key}"), value.clone(), &origin);
-        if let Some(running) = facts.value(&format!("module.{key}")).cloned() {
-            put_setting(&format!("module {key}"), running, value, &origin, facts);
+        if let Some(running) = facts.host.get(&format!("module.{key}")).cloned() {
+            put_setting(&format!("module {key}"), &running, value, &origin, facts);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use crate::collect::collected::Collected;
-use crate::collect::persistent::put_setting;
+use crate::collect::persistent::{put_setting, running_mtu};
 use crate::collect::text::{integer, lines, odd, pair, telling, truth, unquoted, words};
 use crate::facts::Facts;
 
@@ -261,7 +261,7 @@ fn persistent_mtu(nic: &str, mtu: i64, origin: &str, facts: &mut Facts) {
         return;
     }
     facts.put_of("nic", nic, "persistent_mtu", mtu, origin);
-    if let Some(running) = facts.value_of("nic", nic, "mtu").cloned() {
-        put_setting(&format!("nic {nic} mtu"), running, mtu.into(), origin, facts);
+    if let Some(running) = running_mtu(nic, facts) {
+        put_setting(&format!("nic {nic} mtu"), &running, mtu.into(), origin, facts);
     }
 }

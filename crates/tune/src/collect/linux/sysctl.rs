@@ -7,22 +7,22 @@ use std::collections::BTreeMap;
 use crate::collect::collected::Collected;
 use crate::collect::persistent::put_setting;
 use crate::collect::text::{integer, pair, telling, value, words};
-use crate::facts::{Facts, Value};
+use crate::facts::{Fact, Facts, Value};
 use boot::Boot;
 
 pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
-    let mut running = BTreeMap::new();
+    let mut running: BTreeMap<String, Fact> = BTreeMap::new();
     for (_, output) in collected.outputs("sysctl -a") {
         // `sysctl -a` reports what it may not read in lines without `=`.
         for (key, text) in telling(&output.text, &['#', ';']).filter_map(|(_, line)| pair(line, '=')) {
             put_sysctl("sysctl", key, value(text), &output.line, facts);
-            running.insert(key.to_owned(), value(text));
+            running.insert(key.to_owned(), Fact { value: value(text), origin: output.line.clone() });
         }
     }
     for (path, text) in collected.files_under("/proc/sys/") {
         let key = boot::dotted(path.trim_start_matches("/proc/sys/"));
         put_sysctl("sysctl", &key, value(text), path, facts);
-        running.insert(key, value(text));
+        running.insert(key, Fact { value: value(text), origin: path.to_owned() });
     }
     if running.is_empty() {
         facts.put_unknown("sysctl.", &collected.why("sysctl -a"));
@@ -39,12 +39,32 @@ pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
         facts.put_unknown("persistent.sysctl.", &reason);
     }
     for (key, copies) in &boot.copies {
-        put_persistent(key, copies, boot.why_unknown(key).as_deref(), running.get(key), facts);
+        let now = running.get(key).filter(|now| !is_zeroed(key, now, &boot));
+        put_persistent(key, copies, boot.why_unknown(key).as_deref(), now, facts);
     }
 }
 
+/// Kernel settings below `vm` of which each sets its other to 0. Source: kernel documentation, admin-guide/sysctl/vm.
+const VM_PAIRS: &[[&str; 2]] = &[
+    ["dirty_bytes", "dirty_ratio"],
+    ["dirty_background_bytes", "dirty_background_ratio"],
+    ["overcommit_kbytes", "overcommit_ratio"],
+];
+
+/// The setting below `vm` that is set to 0 when this one is set.
+pub(crate) fn other_of_pair(name: &str) -> Option<&'static str> {
+    let [one, two] = VM_PAIRS.iter().find(|pair| pair.contains(&name))?;
+    Some(if *one == name { two } else { one })
+}
+
+/// Whether a setting is 0 because the other of its pair is set too, which happens at each boot.
+fn is_zeroed(key: &str, now: &Fact, boot: &Boot) -> bool {
+    let other = key.strip_prefix("vm.").and_then(other_of_pair);
+    now.value == Value::Int(0) && other.is_some_and(|other| boot.copies.contains_key(&format!("vm.{other}")))
+}
+
 /// The value that a setting has after a boot, with all copies in the order of reading; or that it is not known.
-fn put_persistent(key: &str, copies: &[(Value, String)], unknown: Option<&str>, running: Option<&Value>, facts: &mut Facts) {
+fn put_persistent(key: &str, copies: &[(Value, String)], unknown: Option<&str>, running: Option<&Fact>, facts: &mut Facts) {
     let Some((value, origin)) = copies.last().cloned() else { return };
     match unknown {
         Some(reason) => facts.put_unknown(&format!("persistent.sysctl.{key}"), reason),
@@ -52,7 +72,7 @@ fn put_persistent(key: &str, copies: &[(Value, String)], unknown: Option<&str>, 
     }
     let Some(running) = running else { return };
     let name = format!("sysctl {key}");
-    put_setting(&name, running.clone(), value, &origin, facts);
+    put_setting(&name, running, value, &origin, facts);
     if let Some(reason) = unknown {
         facts.put_unknown_of("setting", &name, "persistent", reason);
     }
@@ -80,4 +100,26 @@ fn put_sysctl(prefix: &str, key: &str, value: Value, origin: &str, facts: &mut F
         }
     }
     facts.put(&format!("{prefix}.{key}"), value, origin);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kernel parameters of which the running value and the one after a boot are compared.
+    fn compared(running: &[u8], file: &[u8]) -> Vec<String> {
+        let mut collected = Collected::default();
+        collected.take_command("sysctl -a", running, Some(0));
+        collected.take_file("/etc/sysctl.d/90-db.conf", file);
+        let mut found = Facts::default();
+        facts(&collected, &mut found);
+        found.things.get("setting").into_iter().flatten().map(|(name, _)| name.clone()).collect()
+    }
+
+    #[test]
+    fn a_ratio_that_the_bytes_beside_it_set_to_0_is_not_compared() {
+        let both = b"vm.dirty_ratio = 10\nvm.dirty_bytes = 536870912\n";
+        assert_eq!(compared(b"vm.dirty_ratio = 0\nvm.dirty_bytes = 536870912\n", both), ["sysctl vm.dirty_bytes"]);
+        assert_eq!(compared(b"vm.dirty_ratio = 0\nvm.dirty_bytes = 1\n", b"vm.dirty_ratio = 10\n"), ["sysctl vm.dirty_ratio"]);
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use host::mount_table::is_nfs;
+
 use crate::collect::sources::resolved;
 use crate::facts::{Database, Facts, Server, Value};
 
@@ -236,7 +238,7 @@ pub(crate) fn unnamed(facts: &Facts) -> Vec<String> {
                 Some(Value::Text(text)) => Some(text.as_str()),
                 _ => None,
             };
-            (point, text("role"), text("fstype").is_some_and(|kind| kind.starts_with("nfs")))
+            (point, text("role"), text("fstype").is_some_and(is_nfs))
         })
         .collect();
     let mut said = Vec::new();

@@ -64,7 +64,7 @@ const OPTIONS: &[(&str, usize, Kind)] = &[
 ];
 
 /// Whether rules ask for the option of this name.
-pub(super) fn is_asked(name: &str) -> bool {
+pub(in crate::collect::database) fn is_asked(name: &str) -> bool {
     OPTIONS.iter().any(|(option, ..)| *option == name)
 }
 

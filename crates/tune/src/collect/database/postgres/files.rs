@@ -209,6 +209,9 @@ fn server(folder: &str, config: Option<&str>, data: Option<(&str, &str)>, found:
         facts.put("postgres.data_directory", data, origin);
     }
     let stopped = config.is_some_and(|config| collected.stopped.contains(config));
+    if let Some(dsn) = config.and_then(|config| collected.running_with(config)?.dsn.clone()) {
+        facts.put(Server::DSN, dsn, "its process and its files");
+    }
     by_files(Database::Postgres, "PostgreSQL", folder, stopped, config, facts)
 }
 

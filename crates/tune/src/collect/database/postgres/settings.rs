@@ -22,6 +22,10 @@ pub(in crate::collect::database) fn rows(rows: &[Row], origin: &str, facts: &mut
         let value = match (integer(&row.value), row.unit.as_deref().and_then(factor)) {
             // -1 and the like are words, not amounts.
             (Some(number), Some(factor)) if number > 0 => Value::Int(number.saturating_mul(factor)),
+            // Modes of files are shown in octal, and written in any base.
+            (Some(_), None) if row.value.len() > 1 && row.value.starts_with('0') => {
+                value(&row.name, &row.value, None).unwrap_or_else(|_| plain_setting(&row.name, &row.value))
+            }
             _ => plain_setting(&row.name, &row.value),
         };
         match row.name.as_str() {

@@ -49,10 +49,10 @@ pub use crate::facts::Database;
 pub use check_value::{Checked, check_value};
 pub use database::{Answer, Row, data_directory, is_local};
 pub use direct_nfs::direct_nfs_text;
+pub(crate) use linux::other_of_pair;
 pub use live_host::LiveOptions;
 pub use read_capture::CaptureError;
 pub use redact::{REDACTED, redacted};
-pub(crate) use linux::other_of_pair;
 pub(crate) use roles::unnamed;
 pub(crate) use running::user_name;
 pub use site::site;
@@ -159,6 +159,7 @@ fn read(collected: &mut Collected, from: &str) -> (Facts, CaptureInfo) {
 fn facts_of(collected: &mut Collected) -> Facts {
     let mut facts = Facts::default();
     collected.spread();
+    collected.running.extend(running_text::read(collected));
     for remark in std::mem::take(&mut collected.remarks) {
         facts.remark(remark);
     }

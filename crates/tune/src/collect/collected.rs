@@ -7,7 +7,6 @@ use super::layout;
 use super::limits::{CAPTURE_BYTES_MAX, FILE_BYTES_MAX, FILES_MAX};
 use super::redact::redacted;
 use super::running::Running;
-use super::running_text;
 use super::text;
 
 /// The command whose output is the names in a folder.
@@ -133,8 +132,6 @@ impl Collected {
         let writable = self.outputs(WRITABLE).flat_map(|(_, output)| output.text.lines());
         let writable: Vec<String> = writable.map(str::to_owned).collect();
         self.writable.extend(writable);
-        let running = running_text::read(self);
-        self.running.extend(running);
         let outputs: Vec<Output> = std::mem::take(&mut self.commands);
         let (found, others): (Vec<Output>, Vec<Output>) =
             outputs.into_iter().partition(|output| rest_after(&output.line, "grep").is_some());

@@ -9,12 +9,12 @@ mod form;
 mod keys;
 mod options;
 mod settings;
+mod state;
 mod words;
 
 use form::Form;
-
-/// Stands in place of what was left out.
-pub const REDACTED: &str = "[redacted]";
+pub use state::REDACTED;
+use state::State;
 
 /// A text without its secrets; `origin` is the file (an absolute path) or the command line it comes from.
 #[must_use]
@@ -32,15 +32,6 @@ pub fn redacted(origin: &str, text: &str) -> String {
         out.push_str(end);
     }
     out
-}
-
-/// What the lines before say of the next line.
-#[derive(Default)]
-struct State {
-    /// The last line ends with a backslash: the next one continues it.
-    is_continued: bool,
-    /// The last value was left out: what continues it goes too.
-    goes: bool,
 }
 
 #[cfg(test)]

@@ -44,16 +44,6 @@ pub(super) fn derive(facts: &mut Facts) {
     }
 }
 
-/// Whether a role that people give says the same as a derived one, or more.
-pub(super) fn refines(derived: &Value, given: &Value) -> bool {
-    let (Value::Text(derived), Value::Text(given)) = (derived, given) else { return false };
-    match derived.as_str() {
-        "database" => ["data", "redo", "archive", "crs"].contains(&given.as_str()),
-        "home" => given == "binaries",
-        _ => false,
-    }
-}
-
 /// Paths whose links decide what lies where.
 pub(super) fn linked(facts: &Facts) -> BTreeSet<String> {
     let servers = facts.servers.iter().filter(|server| is_here(server));

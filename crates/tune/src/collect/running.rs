@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use super::database::postgres::files::setting;
+use super::database::postgres::lines::setting;
 use super::limits::LISTING_MAX;
 use crate::facts::Database;
 

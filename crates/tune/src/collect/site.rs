@@ -2,7 +2,6 @@
 
 use toml::{Table, Value as Toml};
 
-use super::roles::refines;
 use crate::facts::{Database, Fact, Facts, Value};
 
 /// Origin of what a site file says.
@@ -111,6 +110,16 @@ fn value(said: &Toml) -> Value {
         Toml::String(text) => Value::Text(text.clone()),
         Toml::Array(list) => Value::List(list.iter().take(4096).map(value).collect()),
         other => Value::Text(other.to_string()),
+    }
+}
+
+/// Whether a role that people give says the same as a derived one, or more.
+fn refines(derived: &Value, given: &Value) -> bool {
+    let (Value::Text(derived), Value::Text(given)) = (derived, given) else { return false };
+    match derived.as_str() {
+        "database" => ["data", "redo", "archive", "crs"].contains(&given.as_str()),
+        "home" => given == "binaries",
+        _ => false,
     }
 }
 

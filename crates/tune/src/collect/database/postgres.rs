@@ -1,9 +1,10 @@
 //! Servers of PostgreSQL in a capture: by tables of `pg_settings`, and by the files of clusters.
 
 pub(in crate::collect) mod files;
-mod lines;
+pub(in crate::collect) mod lines;
 mod read;
 pub(super) mod settings;
+mod units;
 mod values;
 
 use std::collections::BTreeSet;

@@ -1,7 +1,8 @@
 //! Which form a text has, by the file or the command it comes from.
 
 use super::settings::{self, Style, is_amount, keeps_mysql, keeps_oracle, keeps_postgres, keeps_sysctl};
-use super::{REDACTED, State, keys, options};
+use super::state::{REDACTED, State};
+use super::{keys, options};
 use crate::collect::command_line::rest_after;
 
 /// The form of a text.

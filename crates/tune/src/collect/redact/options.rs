@@ -1,7 +1,7 @@
 //! Mount options: known ones stay. Tables of file systems, `mount`, `nfsstat -m`, mount units and maps of autofs all write them as words
 //! between commas.
 
-use super::REDACTED;
+use super::state::REDACTED;
 
 /// Options without a value.
 pub(super) const FLAGS: &[&str] = &[

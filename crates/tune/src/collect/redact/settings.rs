@@ -1,6 +1,6 @@
 //! Lines of a key and a value: configuration files, tables of clients of databases, parameters of the kernel.
 
-use super::{REDACTED, State};
+use super::state::{REDACTED, State};
 
 /// How a file writes its settings.
 pub(super) struct Style {

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::lines::{Line, line};
 use super::read::{Found, automatic, configuration};
 use super::values::value;
 use crate::collect::ask::{Answers, Question, answered, program_of};
@@ -223,13 +222,4 @@ fn major(text: &str) -> Option<i64> {
 /// Folder and name.
 fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
-}
-
-/// A setting of one configuration file without what it includes, as written.
-pub(in crate::collect) fn setting(text: &str, wanted: &str) -> Option<String> {
-    let mut says = text.split('\n').filter_map(|text| match line(text) {
-        Line::Says(name, said) if name == wanted => Some(said),
-        _ => None,
-    });
-    says.next_back()
 }

@@ -165,6 +165,15 @@ fn unescaped(text: &str) -> String {
     String::from_utf8_lossy(&plain[..end]).into_owned()
 }
 
+/// A setting of one configuration file without what it includes, as written.
+pub(in crate::collect) fn setting(text: &str, wanted: &str) -> Option<String> {
+    let mut says = text.split('\n').filter_map(|text| match line(text) {
+        Line::Says(name, said) if name == wanted => Some(said),
+        _ => None,
+    });
+    says.next_back()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

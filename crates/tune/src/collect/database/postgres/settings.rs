@@ -1,5 +1,6 @@
 //! Settings of PostgreSQL as facts: rows of `pg_settings`, and the version.
 
+use super::units::factor;
 use super::values::value;
 use crate::collect::database::rows::{Row, plain_setting};
 use crate::collect::text::{integer, words};
@@ -53,27 +54,6 @@ pub(in crate::collect::database) fn rows(rows: &[Row], origin: &str, facts: &mut
     if let Some(pending) = pending {
         facts.put("postgres.pending_restart", Value::List(pending), origin);
     }
-}
-
-/// What one of a unit is in bytes or milliseconds.
-pub(super) fn factor(unit: &str) -> Option<i64> {
-    let end = unit.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(0);
-    let (count, unit) = unit.split_at(end);
-    let count = if count.is_empty() { 1 } else { integer(count)? };
-    let one = match unit {
-        "B" => 1,
-        "kB" => 1 << 10,
-        "MB" => 1 << 20,
-        "GB" => 1 << 30,
-        "TB" => 1 << 40,
-        "ms" => 1,
-        "s" => 1000,
-        "min" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => return None,
-    };
-    Some(one * count)
 }
 
 /// `17.2 (Debian …)` as 170002, `9.6.24` as 90624.

@@ -1,7 +1,7 @@
 //! Values of settings as the server takes them from a file or a statement (parse_bool, parse_int and parse_real of guc.c), as facts:
 //! sizes in bytes, times in milliseconds, words as `pg_settings` shows them.
 
-use super::settings::factor;
+use super::units::factor;
 use crate::collect::database::rows::plain_setting;
 use crate::facts::Value;
 

@@ -1,13 +1,15 @@
-//! Output that cannot be written: its reader went away (`millrace audit | head`), or the disk is full. `println!` panics then.
+//! Handles output that cannot be written: the reader closed the pipe (`millrace audit | head`), or
+//! the disk is full. `println!` panics in these cases.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind, set_hook, take_hook};
 use std::process::ExitCode;
 
-/// What a shell says of a program that SIGPIPE ended: 128 + 13.
+/// The exit code that a shell reports for a program that SIGPIPE ended: 128 + 13.
 const READER_GONE: u8 = 141;
 
-/// Runs a command. Where its output cannot be written it ends without a panic's message, after all that it holds was dropped.
+/// Runs a command. If its output cannot be written, the command ends without a panic message, and
+/// unwinding drops all that it holds.
 pub(crate) fn guarded(command: impl FnOnce() -> ExitCode) -> ExitCode {
     let usual = take_hook();
     set_hook(Box::new(move |panic| {
@@ -25,7 +27,7 @@ pub(crate) fn guarded(command: impl FnOnce() -> ExitCode) -> ExitCode {
     })
 }
 
-/// Why nothing could be printed, if that is what a panic was for.
+/// The cause of a failed print, if a panic came from one.
 fn failure(payload: &(dyn Any + Send)) -> Option<&str> {
     let text = payload.downcast_ref::<String>()?;
     text.strip_prefix("failed printing to stdout: ").or_else(|| text.strip_prefix("failed printing to stderr: "))

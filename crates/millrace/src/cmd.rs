@@ -84,7 +84,7 @@ pub(crate) enum Command {
 /// Runs a command.
 ///
 /// # Errors
-/// What kept it from running, to be printed as one line; the process then ends with code 2.
+/// The cause that kept the command from running. The caller prints it, and the process ends with code 2.
 pub(crate) fn run(command: Command) -> anyhow::Result<std::process::ExitCode> {
     match command {
         Command::Serve(args) => serve::run(args),

@@ -1,9 +1,10 @@
-//! How an error reaches the user: one line that names what could not be done, the object and the cause, then a line for each
-//! known fix.
+//! Prints errors for the user: one line that names what could not be done, the object and the
+//! cause, then one line for each known fix.
 //!
-//! Every message that the binary makes itself (a context, a refusal) is a lower-case phrase that completes "cannot", as in
-//! `serve /srv/db: no such directory`; the word itself is written here and nowhere else. Errors of libraries are such phrases or
-//! statements of a cause; a statement that comes without a phrase gets one here.
+//! Every message that the binary makes itself (a context, a refusal) is a lower-case phrase that
+//! completes "cannot", as in `serve /srv/db: no such directory`. [`print_error`] adds the word
+//! itself. Errors of libraries are such phrases, or statements of a cause. A statement without a
+//! phrase gets one here.
 
 use std::fmt::{self, Display};
 
@@ -29,19 +30,19 @@ impl std::error::Error for Refusal {
     }
 }
 
-/// An error and its fix. `phrase` completes "cannot".
+/// Makes an error with a fix. `phrase` completes "cannot".
 pub(crate) fn refusal(phrase: impl Display, hint: impl Into<String>) -> anyhow::Error {
     hinted(anyhow!("{phrase}"), hint)
 }
 
-/// The fix of an error that exists already. An empty fix is left out.
+/// Adds a fix to an error. An empty fix adds nothing.
 pub(crate) fn hinted(error: anyhow::Error, hint: impl Into<String>) -> anyhow::Error {
     let hint = hint.into();
     if hint.is_empty() { error } else { anyhow!(Refusal { error, hint }) }
 }
 
-/// Ends the program with help, or with what is wrong with its arguments. What the user typed may be a URL with a password, so those
-/// parts of the message are redacted.
+/// Prints help, or an error in the arguments, and ends the program. The user may have typed a URL
+/// with a password, so the parts of the message that the user typed are redacted.
 pub(crate) fn exit_with(error: &clap::Error) -> ! {
     let text = error.to_string();
     let shown =
@@ -58,7 +59,7 @@ pub(crate) fn exit_with(error: &clap::Error) -> ! {
     std::process::exit(error.exit_code());
 }
 
-/// The parts of a message of clap that quote the command line. All others are the text of help pages.
+/// The parts of a clap message that quote the command line. All other parts are text of help pages.
 fn typed_parts(error: &clap::Error) -> Vec<String> {
     let typed = |kind| match kind {
         ContextKind::InvalidValue | ContextKind::InvalidSubcommand => true,
@@ -86,7 +87,7 @@ pub(crate) fn log_error(error: &anyhow::Error) {
 
 /// Whether the outermost message is a phrase: one of the binary's own, or of a library whose errors are phrases.
 fn completes_cannot(error: &anyhow::Error) -> bool {
-    // A context is looked for first: anyhow finds a refusal below it too.
+    // The context is checked first, because anyhow also finds a refusal below it.
     if error.is::<String>() || error.is::<&'static str>() {
         return true;
     }
@@ -96,7 +97,8 @@ fn completes_cannot(error: &anyhow::Error) -> bool {
     }
 }
 
-/// The error and its causes in a line. An error often ends with the text of its cause: each text comes once.
+/// The error and its causes in one line. An error often ends with the text of its cause, so each
+/// text appears once.
 pub(crate) fn text(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -107,8 +109,8 @@ pub(crate) fn text(error: &anyhow::Error) -> String {
     text
 }
 
-/// The same without secrets. What follows a path is redacted alone: in `serve /etc/passwd: not a directory`, a path is followed by a
-/// cause, not a key by its value.
+/// The text without secrets. Redaction begins again after each path: in `serve /etc/passwd: not a
+/// directory`, the path is followed by a cause, not by the value of a key.
 fn redacted_text(error: &anyhow::Error) -> String {
     after_paths(&text(error)).into_iter().map(|piece| tune::collect::redacted("", piece)).collect()
 }

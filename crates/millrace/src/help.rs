@@ -6,8 +6,8 @@ use crate::Millrace;
 
 const EXIT_CODES: &str = "Exit codes:";
 
-/// The tree of commands. The help page of a subcommand that has no text of its own after its options has the examples of the command
-/// above it that show the subcommand, and the exit codes of that command.
+/// The tree of commands. If a subcommand has no text after its options, its help page has the
+/// examples of the parent command that show the subcommand, and the exit codes of the parent.
 pub(crate) fn command() -> Command {
     let command = Millrace::command();
     let name = command.get_name().to_owned();
@@ -44,7 +44,7 @@ fn part_about(text: &str, path: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// The visible commands below one that have no subcommand, or an own text, with their paths.
+    /// All visible commands below a command, each with its path and its text.
     fn visible(command: &Command, path: &str, found: &mut Vec<(String, String)>) {
         for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
             let path = format!("{path} {}", below.get_name());

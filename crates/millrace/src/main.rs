@@ -1,4 +1,4 @@
-//! `millrace`, the binary: reads arguments, puts the crates together, ends with a documented exit code.
+//! `millrace`, the binary: reads arguments, calls the crates, and ends with a documented exit code.
 #![forbid(unsafe_code)]
 
 mod closed_output;
@@ -49,7 +49,8 @@ fn main() -> ExitCode {
     })
 }
 
-/// Takes `-1` behind an option for its value, so that the option's own limits are named, and not an unknown argument.
+/// Accepts `-1` after an option as its value, so that the error names the option's limits and not
+/// an unknown argument.
 fn with_negative_values(command: clap::Command) -> clap::Command {
     let is_option = |argument: &clap::Arg| !argument.is_positional() && argument.get_action().takes_values();
     let command =
@@ -61,13 +62,13 @@ fn with_negative_values(command: clap::Command) -> clap::Command {
 mod tests {
     use super::*;
 
-    /// Every command with all below it.
+    /// Calls `look` with a command and with every command below it.
     fn each_command(command: &clap::Command, look: &mut impl FnMut(&clap::Command)) {
         look(command);
         command.get_subcommands().for_each(|below| each_command(below, look));
     }
 
-    /// The same, each with the words that call it.
+    /// Like [`each_command`], with the words that call each command.
     fn each_path(command: &clap::Command, above: &[String], look: &mut impl FnMut(&[String], &clap::Command)) {
         let path: Vec<String> = above.iter().cloned().chain([command.get_name().to_owned()]).collect();
         look(&path, command);
@@ -100,7 +101,7 @@ mod tests {
         assert!(wrapped.is_empty(), "{wrapped:#?}");
     }
 
-    /// What a line of help shows behind `millrace` and its options in columns of its own is a remark.
+    /// A line of help without its remark, the column after `millrace` and its options.
     fn without_remark(line: &str) -> &str {
         let remark = line.match_indices("  ").find(|(at, _)| {
             let behind = line[*at..].trim_start();
@@ -158,7 +159,8 @@ mod tests {
         path.iter().cloned().chain([joined]).collect()
     }
 
-    /// Parses an example of a command with one more argument. Panics if the argument's parser gives another type than its field has.
+    /// Parses an example of a command with one more argument. Panics if the argument's parser gives
+    /// another type than its field has.
     fn parse_with(example: &[String], path: &[String], argument: &clap::Arg, value: &str) {
         if example.starts_with(path) {
             let _ = Millrace::try_parse_from([example, &given(&[], argument, value)].concat());

@@ -149,7 +149,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn audit(args: &AuditArgs) -> anyhow::Result<ExitCode> {
-    // Whatever a person can have got wrong is read before anything of the host is.
+    // Files that the user named are read first, so a mistake in them is reported before the host is read.
     let rules = rules_of(args.rules.as_deref())?;
     rules.named(&args.only).map_err(|unknown| refusal(&unknown, unknown.hint()))?;
     let waivers = args.waivers.as_deref().map(|file| waivers_of(file, &rules)).transpose()?;
@@ -158,7 +158,8 @@ fn audit(args: &AuditArgs) -> anyhow::Result<ExitCode> {
     let measured = args.measured.as_deref().map(measured::read).transpose().map_err(not_measured)?;
     let gathered = gather::gather(&args.given)?;
     let judged = chosen(judge(&rules, &gathered.facts), &rules, &args.only);
-    // A directory that is not a capture can still have one file that a rule reads.
+    // A directory that is not a capture may still hold one file that a rule reads. Its findings are
+    // then all unknown.
     let all_unknown = judged.findings.iter().all(|finding| finding.verdict == Verdict::Unknown);
     if judged.findings.is_empty() || args.given.facts.is_some() && args.only.is_empty() && all_unknown {
         return Err(nothing_judged(args, &gathered.facts));
@@ -178,7 +179,7 @@ fn audit(args: &AuditArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(look.fails(&audit))))
 }
 
-/// The rules that came with this program, or those of a directory.
+/// The built-in rules, or those of a directory.
 fn rules_of(directory: Option<&Path>) -> anyhow::Result<RuleSet> {
     let Some(directory) = directory else { return rules::built_in().context("use the built-in rules") };
     let found = RuleSet::folder(directory).map_err(|error| {
@@ -211,7 +212,7 @@ fn not_measured(error: MeasuredError) -> anyhow::Error {
     hinted(anyhow::Error::new(error).context("use the measured effects"), "name the --out directory of a millrace tune measure")
 }
 
-/// Only the judgements of rules that were named.
+/// Keeps the judgements of the rules in `only`, or all of them if it is empty.
 fn chosen(mut judged: Judgement, rules: &RuleSet, only: &[String]) -> Judgement {
     if only.is_empty() {
         return judged;
@@ -222,7 +223,7 @@ fn chosen(mut judged: Judgement, rules: &RuleSet, only: &[String]) -> Judgement 
     judged
 }
 
-/// An audit of nothing must not look like one that found nothing.
+/// The error if no rule could be judged: such an audit must not read like one without findings.
 fn nothing_judged(args: &AuditArgs, facts: &Facts) -> anyhow::Error {
     if !args.only.is_empty() {
         return refusal(

@@ -1,4 +1,4 @@
-//! What the benchmarks of NFS and iSCSI share: the load, where the calls go, how their times are counted, what is printed.
+//! The parts that the NFS and iSCSI benchmarks share: load, offsets, latencies and printed text.
 
 mod histogram;
 mod meter;
@@ -13,9 +13,9 @@ use media::Random;
 const SECONDS_MAX: f64 = 86_400.0;
 /// Seconds between two lines of progress on stderr.
 const PROGRESS_S: f64 = 2.0;
-/// Blocks that are looked at to see whether anything was ever written.
+/// Blocks that are sampled to find out whether anything was ever written.
 const SAMPLES: u64 = 16;
-/// Times that the used part is read from which on caches are named.
+/// From this number of passes over the used part on, a remark mentions caches.
 const PASSES_NOTED: f64 = 2.0;
 
 /// The order in which blocks are accessed, and how.
@@ -33,17 +33,17 @@ pub(super) enum Rw {
 }
 
 impl Rw {
-    /// Whether any call of it writes.
+    /// Whether this pattern contains writes.
     pub(super) const fn is_write(self) -> bool {
         !matches!(self, Self::Randread | Self::Read)
     }
 
-    /// Whether any call of it reads.
+    /// Whether this pattern contains reads.
     pub(super) const fn is_read(self) -> bool {
         !matches!(self, Self::Randwrite | Self::Write)
     }
 
-    /// Whether some calls read and others write.
+    /// Whether this pattern contains reads and writes.
     pub(super) const fn is_mixed(self) -> bool {
         matches!(self, Self::Randrw | Self::ReadWrite)
     }
@@ -84,7 +84,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Whether the next call reads, call after call.
+    /// The sequence of reads and writes of this load.
     pub(super) const fn mix(&self) -> Mix {
         let read_percent = match self.rw {
             Rw::Randread | Rw::Read => 100,
@@ -95,7 +95,7 @@ impl Load {
     }
 }
 
-/// Reads and writes in their shares, evenly spread.
+/// Chooses reads and writes in their shares, evenly spread.
 pub(super) struct Mix {
     read_percent: u32,
     owed: u32,
@@ -112,17 +112,18 @@ impl Mix {
     }
 }
 
-/// The name of a value of an option.
+/// The name of an option's value.
 pub(super) fn lower_case(value: &dyn std::fmt::Debug) -> String {
     format!("{value:?}").to_lowercase()
 }
 
-/// Data that is not zeros.
+/// Bytes that are not all zero.
 pub(super) fn pattern(bytes: u64) -> Vec<u8> {
     (0..bytes).map(|byte| ((byte * 31) >> 3) as u8).collect()
 }
 
-/// Whether blocks spread over the whole hold zeros only: what nobody wrote. `read` gives the bytes at an offset.
+/// Whether sampled blocks, spread evenly over all blocks, hold only zeros, as blocks do that were
+/// never written. `read` returns the block at an offset.
 pub(super) fn holds_zeros<E>(blocks: u64, block_bytes: u64, mut read: impl FnMut(u64) -> Result<Vec<u8>, E>) -> Result<bool, E> {
     let samples = SAMPLES.min(blocks);
     for sample in 0..samples {
@@ -133,7 +134,8 @@ pub(super) fn holds_zeros<E>(blocks: u64, block_bytes: u64, mut read: impl FnMut
     Ok(true)
 }
 
-/// What a reader of the rates must know of what was read: `zeros` says that nothing was ever written there.
+/// Remarks that qualify the rates. `zeros`: the samples hold only zeros. `passes`: the number of
+/// times that the used part was read.
 pub(super) fn remarks(what: &str, zeros: bool, passes: f64) -> Vec<String> {
     let mut lines = Vec::new();
     if zeros {
@@ -148,9 +150,9 @@ pub(super) fn remarks(what: &str, zeros: bool, passes: f64) -> Vec<String> {
     lines
 }
 
-/// Where the calls go: block after block, or any block.
+/// The offsets of calls: sequential or random blocks.
 pub(super) struct Offsets {
-    /// `None`: block after block.
+    /// `None` for sequential access.
     random: Option<Random>,
     next: u64,
     blocks: u64,
@@ -162,7 +164,8 @@ impl Offsets {
         Self::of_thread(rw, blocks, block_bytes, 0)
     }
 
-    /// The same for one of several threads, which begins elsewhere. The same blocks in every run, so that runs can be compared.
+    /// Offsets for one of several threads. Each thread has another seed and first block; both are
+    /// the same in every run, so runs can be compared.
     pub(super) fn of_thread(rw: Rw, blocks: u64, block_bytes: u64, thread: u64) -> Self {
         Self { random: rw.is_random().then(|| Random::new(thread)), next: thread * 1_024, blocks, block_bytes }
     }

@@ -1,4 +1,4 @@
-//! `millrace collect`: what an audit needs of this host, as a capture that can be taken elsewhere.
+//! `millrace collect`: writes the facts of this host that an audit needs into a capture.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -61,7 +61,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses the name of an archive of another kind: it would become a directory of that name.
+/// Refuses a name with the suffix of another kind of archive, because a directory of that name
+/// would be made.
 fn is_capture(out: &Path) -> anyhow::Result<()> {
     let name = out.to_string_lossy();
     if [".tgz", ".zip", ".gz", ".xz", ".zst", ".bz2"].iter().any(|end| name.ends_with(end)) && !name.ends_with(".tar.gz") {

@@ -1,4 +1,4 @@
-//! `millrace compare`: the main job, the same database on several storage paths.
+//! `millrace compare`: measures the same database on several storage paths.
 
 mod in_guest;
 mod install;
@@ -76,7 +76,7 @@ pub(crate) struct Args {
     /// plan; built-in: no modelled medium]
     #[arg(long, value_name = "SPEC")]
     medium: Vec<String>,
-    // No doc comment: rustdoc would take [@ARM] for a link.
+    // In a doc comment, rustdoc would read `[@PATH]` as a link.
     #[arg(long, value_name = "LOAD", help = LOAD_HELP)]
     load: Vec<String>,
     /// Warehouses to load, about 110 MB each [default: that of the plan; built-in: 8]
@@ -198,7 +198,7 @@ fn carry_out(args: &Args, program: PathBuf) -> Result<ExitCode, LabError> {
         return Ok(ExitCode::SUCCESS);
     }
     let plan = Plan::read(args.plan.as_deref(), &overrides(args))?;
-    // Said once, by the program in the guest.
+    // The program in the guest prints it, so it appears once.
     if let Some(file) = plan.in_place.as_deref().filter(|_| in_guest::is_inside()) {
         eprintln!("running {}, which the plan names for guests", file.display());
     }

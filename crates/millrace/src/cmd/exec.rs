@@ -1,8 +1,9 @@
 //! `millrace exec`: runs a program over Direct NFS.
 //!
-//! A program must never fall through to local disk unseen. So before it becomes the program, this command mounts each
-//! export once, makes sure that nothing of this host hides below a mount's path, puts the library where the program may
-//! read it, and lets a child of itself prove that the library is active and leads to the server.
+//! A program must not use the local disk unnoticed. So before this command executes the program, it
+//! mounts each export once, checks that this host has no files below a mount's path, puts the
+//! library where the program may read it, and starts a child that proves that the library is active
+//! and reaches the server.
 
 use anyhow::{Context, anyhow, bail};
 use dnfs::file::AccessRights;
@@ -173,7 +174,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
     if let Some(format) = args.print.filter(|format| *format != Format::Env) {
         return print::unit(format, &args);
     }
-    // Printed variables need it too: the library is that of the program's C library.
+    // Printed variables need the path too: it decides which C library's preload library they name.
     find_in_versions(&mut args.command, if args.print.is_some() { "printed for" } else { "running" });
     prepare_and_run(&args)
 }
@@ -236,7 +237,7 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
     environment.extend(mark_of_tree());
     environment.extend(user_namespace());
     let mut command = if on_mount {
-        // Only the library can execute it (docs/design/018-stored-programs.md).
+        // Only the library can execute a program on a mount (docs/design/018-stored-programs.md).
         let mut command = prover(&built, c_library)?;
         command.args(["--become", "--"]).arg(program);
         command
@@ -267,7 +268,8 @@ fn is_on_mount(program: &OsStr, mounts: &OsStr) -> bool {
     }
 }
 
-/// The runtime directory, by which a program finds out that another file system covers it: `DEVICE:INODE:PATH`.
+/// The identity of the runtime directory, `DEVICE:INODE:PATH`. By it the library notices that
+/// another file system covers the directory.
 fn identity(root: &Path) -> Option<(&'static str, OsString)> {
     let found = std::fs::metadata(root).ok()?;
     let mut identity = OsString::from(format!("{}:{}:", found.dev(), found.ino()));
@@ -275,14 +277,15 @@ fn identity(root: &Path) -> Option<(&'static str, OsString)> {
     Some((RUNTIME, identity))
 }
 
-/// The mark of the processes that begin here, unless an exec around this one, or the user, has set one.
+/// The mark of this tree of processes. `None` if an outer exec or the user has set one.
 fn mark_of_tree() -> Option<(&'static str, OsString)> {
     let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
     let mark = format!("{}-{}", std::process::id(), since.as_nanos());
     std::env::var_os(UNREACHED).is_none_or(|set| set.is_empty()).then(|| (UNREACHED, mark.into()))
 }
 
-/// The user namespace whose numbers the mounts have: that of this process, or of the exec around it.
+/// The inode of this process's user namespace, whose numbers the mounts have. `None` if an outer
+/// exec has set one.
 fn user_namespace() -> Option<(&'static str, OsString)> {
     const VARIABLE: &str = dnfs::user_namespace::VARIABLE;
     let inode = dnfs::user_namespace::of_process()?;
@@ -299,7 +302,7 @@ fn parse_mount(text: &OsStr) -> anyhow::Result<MountSpec> {
     Ok(spec)
 }
 
-/// Whether the exec around this one has a mount at this path.
+/// Whether an outer exec has a mount at this path.
 fn has_mount(mounts: &OsStr, path: &[u8]) -> bool {
     mounts.as_bytes().split(|b| *b == b'\n').any(|line| MountSpec::parse(line).is_ok_and(|spec| spec.local_path == path))
 }
@@ -322,8 +325,8 @@ fn local_path_is_free(path: &Path) -> anyhow::Result<()> {
     ))
 }
 
-/// Mounts once, so that a refusal of the server is one clear message before anything starts. Returns the root's number and the
-/// result of mounting.
+/// Mounts once, so that a refusal of the server is reported before anything starts. Returns the
+/// root's file number and the result of mounting.
 fn check(spec: &MountSpec, wait: Option<Wait>) -> anyhow::Result<(u64, MountParts)> {
     let who = Credentials::of_process().for_url(&spec.url);
     let client = mount_once(&spec.url, &who, wait).with_context(|| format!("mount {}", spec.url))?;
@@ -351,7 +354,8 @@ fn warn_of_root_squash(url: &NfsUrl, client: &Client, root: &Attributes) {
     eprintln!("hint: {ROOT_SQUASH_HINT}");
 }
 
-/// The preload library for programs of a C library: that for musl is in a folder of its own beside that for glibc.
+/// The preload library for programs of a C library. The one for musl is in the folder musl/ beside
+/// the one for glibc.
 fn find_library(c_library: CLibrary) -> anyhow::Result<PathBuf> {
     if let Some(named) = std::env::var_os("MILLRACE_PRELOAD").filter(|named| !named.is_empty()) {
         let path = PathBuf::from(named);
@@ -397,9 +401,10 @@ fn prover(library: &Path, c_library: CLibrary) -> anyhow::Result<Command> {
     Ok(Command::new(path))
 }
 
-/// The library where every user can read it: a program may change its user before it runs the next.
+/// The path of the library, or of a copy of it, that every user can read: a program may change its
+/// user before it starts another program.
 fn readable_by_all(library: &Path) -> anyhow::Result<PathBuf> {
-    // The loader splits LD_PRELOAD at these.
+    // The loader splits LD_PRELOAD at these bytes.
     let plain = !library.as_os_str().as_bytes().iter().any(|b| matches!(b, b':' | b' ' | b'\t' | b'\n'));
     let open_to_all = |path: &Path| {
         let right = if path == library { 0o004 } else { 0o001 };
@@ -461,8 +466,8 @@ fn preload_list(library: &Path) -> OsString {
 /// Variables that the library reads.
 type Environment = [(&'static str, OsString)];
 
-/// Starts a child under the library that checks each mount and itself: it must see the root that the server showed this
-/// process, and have the state of each medium.
+/// Starts a child under the library and checks its output: the child must see the root that the
+/// server returned to this process, and must have mapped the state of each medium.
 fn handshake(
     mut child: Command,
     expected: &[(PathBuf, u64)],
@@ -495,7 +500,7 @@ fn handshake(
     Err(hinted(error, "is it built for this system (same C library and processor)? is its file system mounted noexec?"))
 }
 
-/// Runs in that child.
+/// Runs in the child that [`handshake`] starts.
 fn prove(args: &Args) -> anyhow::Result<ExitCode> {
     proof::print(&args.prove, &args.prove_medium).map_err(anyhow::Error::msg)?;
     Ok(ExitCode::SUCCESS)

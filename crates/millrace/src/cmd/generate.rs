@@ -1,5 +1,5 @@
-//! `millrace generate`: man pages and shell completions, made from the same tree of commands as `--help`. Packages are made with it
-//! (`make dist`), so no page can say what the program does not.
+//! `millrace generate`: writes man pages and shell completions from the command tree of `--help`,
+//! so they match the program. `make dist` runs it for the packages.
 
 use anyhow::Context;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the generator leaves out of each page.
+/// Adds what the generator leaves out of each page.
 fn improve(folder: &Path) -> std::io::Result<()> {
     for entry in folder.read_dir()? {
         let path = entry?.path();
@@ -44,14 +44,15 @@ fn improve(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What stands behind the options in `--help` is laid out by hand there: its lines stay lines, and its section gets a name.
+/// Keeps the line breaks of the text after the options, which is laid out by hand for `--help`, and
+/// names its section.
 fn keep_lines_of_examples(page: &str) -> String {
     let Some((before, section)) = page.split_once(".SH EXTRA\n") else { return page.to_owned() };
     let (section, behind) = section.find("\n.SH ").map_or((section, ""), |end| section.split_at(end + 1));
     format!("{before}.SH \"EXAMPLES AND NOTES\"\n.nf\n{section}.fi\n{behind}")
 }
 
-/// An option that takes a value has it in the synopsis too, as in its own paragraph: `[--mkfs <KIND>]`.
+/// Adds the value of each option to the synopsis, as in the option's own paragraph: `[--mkfs <KIND>]`.
 fn with_values_in_synopsis(page: &str) -> String {
     const HEADING: &str = ".SH SYNOPSIS\n";
     let Some((before, behind)) = page.split_once(HEADING) else { return page.to_owned() };

@@ -1,4 +1,4 @@
-//! `millrace guest`: a stock kernel in QEMU, for its storage clients.
+//! `millrace guest`: boots a stock kernel in QEMU for its storage clients.
 
 mod fetch;
 pub(crate) mod run;

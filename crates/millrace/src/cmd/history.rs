@@ -116,14 +116,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Names what is not shown, one a line.
+/// Prints each record that is not shown, one per line.
 fn say_left_out(left_out: &[LeftOut]) {
     for left in left_out {
         eprintln!("left out: {}: {}", left.record, left.reason);
     }
 }
 
-/// Says how far the reading has come, once it takes long.
+/// Prints every two seconds how many records have been read.
 struct Progress {
     next: Instant,
 }

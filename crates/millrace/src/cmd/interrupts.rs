@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What a shell adds to the number of the signal that ended a program.
+/// A shell adds this to the number of the signal that ended a program.
 const SIGNAL_CODE: u8 = 128;
 const SIGINT: u8 = 2;
 const SIGTERM: u8 = 15;
 
-/// The signals that have come.
+/// The signals that this process has received.
 pub(crate) struct Interrupts {
     flag: Arc<AtomicBool>,
     /// Number of the first one; 0 until it comes.
@@ -19,8 +19,8 @@ pub(crate) struct Interrupts {
 }
 
 impl Interrupts {
-    /// Waits for signals in a task, and prints `message` on stderr at the first one. If this process cannot wait for signals, each
-    /// signal ends the program.
+    /// Waits for signals in a task, and prints `message` on stderr at the first one. If this
+    /// process cannot wait for signals, each signal ends the program.
     pub(crate) fn watch(message: &'static str) -> Self {
         let (flag, first) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU8::new(0)));
         let (raised, number) = (Arc::clone(&flag), Arc::clone(&first));

@@ -1,4 +1,5 @@
-//! `millrace iscsi`: LUNs of an iSCSI target, without the kernel, and as block devices by the kernel's initiator or our own.
+//! `millrace iscsi`: LUNs of an iSCSI target, without the kernel, and as block devices by the
+//! kernel's initiator or Millrace's own.
 
 mod attach;
 mod attached;
@@ -80,7 +81,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(if refused { 1 } else { 2 }))
 }
 
-/// The URL, and how it is used: by the name given, or by that of the host.
+/// Parses the URL. The initiator's name is `name`, or else that of the host.
 fn url_and_options(url: &str, name: Option<&str>) -> anyhow::Result<(IscsiUrl, Options)> {
     let url: IscsiUrl = url.parse().context("use the URL")?;
     let mut options = Options::for_portals(url.portals.len());
@@ -90,7 +91,8 @@ fn url_and_options(url: &str, name: Option<&str>) -> anyhow::Result<(IscsiUrl, O
     Ok((url, options))
 }
 
-/// What became of a path that had trouble. An attempt to bring it up that fails is not one more time that it went down.
+/// Describes the failures of a path. An attempt to bring the path up again that fails does not
+/// count as going down.
 fn trouble(downs: u64, failures: u64, error: Option<&str>) -> Option<String> {
     let error = error?;
     match (downs, failures) {

@@ -1,5 +1,5 @@
-//! `millrace keeper`: the process that commits and removes for programs of a mount that have ended. Started by the preload
-//! library, not by people.
+//! `millrace keeper`: the process that commits data and removes files for programs of a mount that
+//! have ended. The preload library and `millrace mount` start it.
 
 use anyhow::Context;
 use dnfs::Credentials;

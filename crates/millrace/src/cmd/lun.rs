@@ -205,7 +205,7 @@ impl Create {
     }
 }
 
-/// A path of a LUN that has the right form.
+/// Checks that the path of a LUN is VOLUME/NAME.
 fn path<'p>(phrase: &str, lun: &'p str) -> anyhow::Result<&'p str> {
     let has_form =
         lun.split_once('/').is_some_and(|(volume, name)| !volume.is_empty() && !name.is_empty() && !name.contains('/'));

@@ -116,7 +116,8 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Whether it is mounted already, as with `mount -a`. The table of mounts has the URL without its options.
+/// Whether the export is already mounted there, as with `mount -a`. The table of mounts has the URL
+/// without its options.
 fn is_mounted_already(args: &Args) -> bool {
     let (Ok(url), Ok(directory)) = (args.url.parse::<NfsUrl>(), resolved(&args.directory)) else { return false };
     mounting::is_mounted(&directory, &url)
@@ -150,7 +151,7 @@ fn mount(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The directory without links, also if a dead mount is there.
+/// The directory without symbolic links. It is also found if a dead mount is there.
 pub(super) fn resolved(directory: &Path) -> anyhow::Result<PathBuf> {
     fuse_mount::resolved(directory).map_err(|error| {
         let hint = "the directory above it must exist and be open to this user: check the path";
@@ -179,7 +180,8 @@ fn serve(args: &Args, url: NfsUrl, directory: PathBuf) -> anyhow::Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// Executes the same program with the group's runtime directory in its environment, where all its parts look it up.
+/// Executes this program again with the group's runtime directory in its environment, where all its
+/// parts read it.
 fn enter_group(group: Option<&OsStr>) -> anyhow::Result<()> {
     let Some(group) = group else { return Ok(()) };
     let directory = group::runtime_directory(group)?;
@@ -199,7 +201,8 @@ fn tell(args: &Args, url: &NfsUrl, directory: &Path, pid: u32) {
     }
 }
 
-/// Starts the process in the background. Its last argument is the directory: `millrace unmount` finds it by that.
+/// Starts the process in the background. Its last argument is the directory, by which `millrace
+/// unmount` finds it.
 fn start(args: &Args, directory: &Path) -> anyhow::Result<Child> {
     let binary = std::env::current_exe().context("find this binary")?;
     let mut command = Command::new(binary);
@@ -211,7 +214,7 @@ fn start(args: &Args, directory: &Path) -> anyhow::Result<Child> {
         command.arg("--force");
     }
     if let Some(options) = &args.options {
-        // The others are arguments of their own.
+        // The other options have arguments of their own.
         let (access, exec) = (if options.read_only { "ro" } else { "rw" }, if options.no_exec { "noexec" } else { "exec" });
         command.arg("-o").arg(format!("{access},{exec}"));
     }
@@ -226,7 +229,7 @@ fn start(args: &Args, directory: &Path) -> anyhow::Result<Child> {
     command.spawn().context("start the process that serves the mount")
 }
 
-/// Whether it became ready before it ended.
+/// Waits until the process is ready. Returns false if it ended before.
 fn wait_until_ready(stdout: ChildStdout, url: &str) -> bool {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {

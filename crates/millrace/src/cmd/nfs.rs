@@ -83,7 +83,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(if refused { 1 } else { 2 }))
 }
 
-/// A line on stderr that is written over, once work takes longer than two seconds.
+/// Progress on stderr once work takes longer than two seconds. On a terminal it is one line that is
+/// overwritten.
 struct Progress {
     begun: std::time::Instant,
     shown: Option<std::time::Instant>,

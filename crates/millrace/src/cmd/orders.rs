@@ -1,4 +1,4 @@
-//! `millrace orders`: the order-entry load alone, on any PostgreSQL.
+//! `millrace orders`: loads, runs and checks the order-entry workload on any PostgreSQL or MariaDB.
 
 mod conform;
 mod connection;
@@ -182,7 +182,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Job::Like(args) => ("compare with the database", runtime.block_on(like::run(args))),
         Job::Merge(args) => ("merge the records of the drivers", runtime.block_on(coordinated::merge(args))),
     };
-    // Threads that wait for a hung database are not waited for.
+    // The command does not wait for threads that wait for a hung database.
     runtime.shutdown_background();
     match outcome {
         Ok(code) => Ok(code),
@@ -254,7 +254,7 @@ async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
     Ok(if report.passed_all { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Prints the error with its causes and its hint; gives the exit code it means.
+/// Prints the error with its causes and its hint. Returns its exit code.
 fn refused(verb: &str, error: anyhow::Error) -> ExitCode {
     let could_not_run = error.downcast_ref().is_none_or(OrdersError::could_not_run);
     print_error(&error.context(verb.to_owned()));

@@ -1,4 +1,4 @@
-//! `millrace predict`: what another load, more slots or another medium would give.
+//! `millrace predict`: predicts the effect of another load, more slots or another medium.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ Exit codes: 0 predicted; 2 could not predict (no such record, a path that can't 
 arguments); 3 predicted, but the prediction must not be trusted: lines that begin with NOT TO BE
 TRUSTED, and `doubts` of --json, say why.";
 
-/// Exit code of a prediction that something speaks against: a result that is not valid.
+/// Exit code of a prediction with doubts: a result that is not valid.
 const NOT_TRUSTED: u8 = 3;
 
 /// Predicts from the record of a comparison, by a queueing model.

@@ -1,4 +1,5 @@
-//! `millrace report`: draws the page of a comparison again from its record, or gives it as CSV or Markdown.
+//! `millrace report`: writes the page of a comparison again from its record, or the record as CSV,
+//! Markdown or SVG.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -53,7 +54,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let page = args.out.clone().unwrap_or_else(|| report::record_file(&args.record).with_file_name(report::PAGE));
     let html = report::html(&comparison)?;
     let mut written = Vec::new();
-    // Asked for text only: the page is left as it is.
+    // Without --out, an option for another format leaves the page as it is.
     if args.out.is_some() || (args.csv.is_none() && args.markdown.is_none() && args.svg.is_none()) {
         std::fs::write(&page, &html).with_context(|| format!("write {}", page.display()))?;
         written.push(page);

@@ -1,4 +1,4 @@
-//! The runtime directory of this user's mounts, for the commands that use it. It is refused unless this user may trust it.
+//! The runtime directory of this user's mounts. Commands refuse it unless this user may trust it.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ pub(super) fn made(path: &Path) -> anyhow::Result<()> {
     make_runtime_root(path).map_err(explained)
 }
 
-/// The error with the owner's name, as far as this host has one.
+/// The error with the owner's name, if this host knows it.
 pub(super) fn explained(error: SegmentError) -> anyhow::Error {
     match error {
         SegmentError::Directory(refused) => {

@@ -37,7 +37,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn serve(args: &Args) -> anyhow::Result<ExitCode> {
-    // Before any thread starts, so that no thread gets these signals.
+    // These signals are blocked before any thread starts, so that no thread receives them.
     let signals = sys::Signals::block(args.config.is_some());
     sys::ignore_file_size_signal();
     sys::raise_descriptor_limit(filer::limits::DESCRIPTORS_WANTED);
@@ -62,7 +62,7 @@ fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Does what signals ask for, until one says stop.
+/// Handles signals until one stops the filer.
 fn obey(signals: &sys::Signals, server: &Arc<Server>) {
     loop {
         match signals.wait() {
@@ -71,14 +71,14 @@ fn obey(signals: &sys::Signals, server: &Arc<Server>) {
                 return server.stop();
             }
             sys::Signal::Reload => {
-                // What went wrong is in the log.
+                // The log has the error.
                 let _ = server.reload();
             }
         }
     }
 }
 
-/// Everything up to the line that says ready.
+/// Starts the filer, up to the line that reports that it is ready.
 fn start(args: &Args) -> anyhow::Result<(Arc<Server>, AdminSocket, Option<Endpoint>)> {
     let (uid, gid) = sys::effective_ids();
     let plan = match &args.config {
@@ -87,12 +87,12 @@ fn start(args: &Args) -> anyhow::Result<(Arc<Server>, AdminSocket, Option<Endpoi
     };
     let exports = plan.exports.entries().iter();
     let volumes: Vec<Volume> = exports.map(|entry| entry.export.volume().clone()).collect();
-    // A start that is refused leaves nothing on the host.
+    // A start that fails removes the state that it made.
     let started = start_with(args, plan, (uid, gid));
     started.inspect_err(|_| volumes.iter().for_each(Volume::discard_new_state))
 }
 
-/// The same with the volumes open. It logs what it serves once nothing can refuse it any more.
+/// Starts with open volumes. It logs what the filer serves after all sockets are bound.
 fn start_with(args: &Args, plan: Plan, (uid, gid): (u32, u32)) -> anyhow::Result<(Arc<Server>, AdminSocket, Option<Endpoint>)> {
     let Plan { exports, listen, portmap, admin: admin_path, metrics, iscsi, tls, setup } = plan;
     let from_file = args.config.is_some();
@@ -154,7 +154,8 @@ fn start_with(args: &Args, plan: Plan, (uid, gid): (u32, u32)) -> anyhow::Result
 fn init_log(format: LogFormat) {
     let filter = tracing_subscriber::EnvFilter::try_from_env("MILLRACE_LOG").unwrap_or_else(|_| "info".into());
     let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    // A log line that cannot be written is dropped. Otherwise tracing reports the error on stderr, and a failed write there is a panic.
+    // A log line that cannot be written is dropped. Otherwise tracing reports the error on stderr,
+    // and a failed write there is a panic.
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     match format {
         LogFormat::Text => log.with_ansi(colours).init(),

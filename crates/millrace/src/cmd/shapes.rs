@@ -1,4 +1,4 @@
-//! `millrace shapes`: which findings of the five vendor reports do these records show?
+//! `millrace shapes`: shows which findings of five vendor reports appear in records of comparisons.
 
 use std::fs;
 use std::io::{BufRead, BufReader, IoSlice};
@@ -60,7 +60,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One write of 64 KiB with the limits of each generation, counted by the client against a filer of its own.
+/// Counts the calls of one write of 64 KiB with the limits of each client generation, on a filer
+/// that this command starts.
 fn count_calls() -> anyhow::Result<GenerationCalls> {
     let place = std::env::temp_dir().join(format!("millrace-shapes-{}", std::process::id()));
     fs::create_dir_all(place.join("export")).with_context(|| format!("make directory {}", place.display()))?;

@@ -1,4 +1,4 @@
-//! `millrace tune`: what the audit found, changed and changed back.
+//! `millrace tune`: applies changes for what the audit found, and reverts them.
 
 mod apply;
 mod explain;

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How long the process that served it may take to end.
+/// The time limit for the end of the process that served the mount.
 const END: Duration = Duration::from_secs(15);
-/// The pause between two checks of it.
+/// The pause between two checks.
 const LOOK: Duration = Duration::from_millis(10);
 
 #[derive(clap::Args)]

@@ -1,5 +1,5 @@
-//! Values of options: numbers, sizes and times. A refusal says what is accepted, with the unit, the range and an example; clap puts
-//! the option and the value before it.
+//! Parsers of option values: numbers, sizes and times. A refusal names what is accepted, with the
+//! unit, the range and an example. clap puts the option and the value before it.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -18,13 +18,13 @@ pub(crate) fn decimal(what: &'static str, range: RangeInclusive<f64>, example: f
     move |text: &str| accepted(text, &range).ok_or_else(|| refusal(text, "number", what, &range, &example))
 }
 
-/// What clap takes as a parser of `T`.
+/// A function that clap accepts as a parser of `T`.
 pub(crate) trait Parser<T>: Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {}
 
 impl<T, F: Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static> Parser<T> for F {}
 
-/// A type of numbers that an option may have. `i32` is not one: a parser of bare literals would get it, and clap would panic because
-/// the option has another type.
+/// A type of numbers that an option may have. `i32` is left out: a call of [`whole`] with bare
+/// literals would infer it, and clap would panic, because the option has another type.
 pub(crate) trait Number: FromStr + PartialOrd + Display + Clone + Send + Sync + 'static {}
 
 impl Number for u8 {}

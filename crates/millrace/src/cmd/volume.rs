@@ -1,4 +1,4 @@
-//! `millrace volume`: questions and orders to a running filer, over its admin socket.
+//! `millrace volume`: requests to a running filer, over its admin socket.
 
 mod admin_socket;
 mod manage;
@@ -163,11 +163,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks a filer for something, and prints its reply as it is if that is wanted; none: it refused, which is printed. `phrase` completes
-/// "cannot".
+/// Sends a request to a filer. Prints the reply as it is if `prints` is set. If the filer refuses,
+/// prints the reason and returns `None`. `phrase` completes "cannot".
 ///
 /// # Errors
-/// No filer answers, or several could.
+/// No filer answers, or several run and the user chose none of them.
 pub(super) fn order(admin: Option<PathBuf>, prints: bool, phrase: &str, request: &Value) -> anyhow::Result<Option<Value>> {
     let admin = match admin.or_else(|| std::env::var_os("MILLRACE_ADMIN").filter(|path| !path.is_empty()).map(PathBuf::from)) {
         Some(named) => named,

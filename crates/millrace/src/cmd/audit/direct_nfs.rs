@@ -1,5 +1,6 @@
-//! The mounts of Direct NFS on this host, for the audit: those of this user and of the groups that it is in; by root, those of all
-//! users, each asked as that user, since another user's shared memory is not trusted.
+//! Collects the counters of Direct NFS mounts on this host for the audit: the mounts of this user
+//! and of its groups. Root also collects those of other users, and runs as each of them for that,
+//! because root does not trust another user's shared memory.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -10,10 +11,11 @@ use tune::collect::runner::{HostRunner, Ran, Runner as _};
 
 use crate::cmd::nfs::counters::gather;
 
-/// Users of one host that are asked. One with more is a host of containers, each of which is audited by itself.
+/// The largest number of users whose mounts are read. A host with more users runs containers, and
+/// each container is audited by itself.
 const USERS_MAX: usize = 64;
 
-/// Where other users have their runtime directories.
+/// The directory that holds the runtime directories of users and groups.
 const SHARED_MEMORY: &str = "/dev/shm";
 
 /// The counters of each user's mounts, as entries of a capture.
@@ -24,7 +26,7 @@ pub(crate) fn counters() -> Vec<(String, String)> {
         Ok(false) => Vec::new(),
         Err(error) => vec![Err(error.to_string())],
     };
-    // That of a group which this user is not in is not trusted.
+    // The runtime directory of a group is not trusted if this user is not a member of the group.
     let groups = entries("millrace-group-").into_iter().filter(|(path, _)| has_runtime_root(path).unwrap_or(false));
     found.extend(groups.flat_map(|(path, _)| own_counters(&path)));
     let mut found: Vec<(String, String)> = found.into_iter().map(|counters| direct_nfs_text(own, counters)).collect();
@@ -33,13 +35,13 @@ pub(crate) fn counters() -> Vec<(String, String)> {
         found.extend(others.take(USERS_MAX).map(|(gid, uid)| direct_nfs_text(uid, ask_as(uid, gid))));
     }
     if found.is_empty() {
-        // That there is no mount is known too.
+        // An empty list records that there is no mount.
         found.push(direct_nfs_text(own, Ok("[]".to_owned())));
     }
     found
 }
 
-/// Entries of [`SHARED_MEMORY`] with this begin, and the number that follows it.
+/// Entries of [`SHARED_MEMORY`] whose name is `begin` and a number, each with that number.
 fn entries(begin: &str) -> Vec<(PathBuf, u32)> {
     let entries = std::fs::read_dir(SHARED_MEMORY).into_iter().flatten().flatten();
     let numbered = entries.filter_map(|entry| {
@@ -51,13 +53,13 @@ fn entries(begin: &str) -> Vec<(PathBuf, u32)> {
     found
 }
 
-/// The group to ask with, if the directory is that of this user, and the user is not root.
+/// The group of a user's runtime directory. `None` for root, and if the user does not own the directory.
 fn owner(directory: &Path, uid: u32) -> Option<u32> {
     let found = std::fs::symlink_metadata(directory).ok()?;
     (uid != 0 && found.is_dir() && found.uid() == uid).then_some(found.gid())
 }
 
-/// The mounts that can be read, and why others cannot.
+/// The counters of the mounts that can be read, then one error for each mount that cannot.
 fn own_counters(directory: &Path) -> Vec<Result<String, String>> {
     let mounts = gather::all(directory, None);
     let unreadable = mounts.unreadable.iter().map(|(path, error)| Err(format!("{}: {error}", path.display())));
@@ -65,7 +67,8 @@ fn own_counters(directory: &Path) -> Vec<Result<String, String>> {
     std::iter::once(read).chain(unreadable).collect()
 }
 
-/// What this program prints as another user. Its runtime directory is the default one, since the environment is empty.
+/// The output of `millrace nfs counters` run as another user. The environment names no runtime
+/// directory, so the program uses the default one.
 fn ask_as(uid: u32, gid: u32) -> Result<String, String> {
     match HostRunner.run_as(&["/proc/self/exe", "nfs", "counters", "--json"], (uid, gid)) {
         Ran::Ended(0, output, _) => in_lines(&output),
@@ -75,7 +78,7 @@ fn ask_as(uid: u32, gid: u32) -> Result<String, String> {
     }
 }
 
-/// JSON with a line for each value: a line of a capture has a limit.
+/// Formats JSON with one value on each line, because a capture limits the length of its lines.
 fn in_lines(json: &[u8]) -> Result<String, String> {
     let value: serde_json::Value = serde_json::from_slice(json).map_err(|error| error.to_string())?;
     serde_json::to_string_pretty(&value).map_err(|error| error.to_string())

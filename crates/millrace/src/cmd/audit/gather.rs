@@ -1,4 +1,4 @@
-//! Where facts come from: this host or a capture, a site file, and databases by their DSN.
+//! Reads facts from this host or a capture, from a site file, and from databases by their DSN.
 
 use std::net::{SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -29,9 +29,8 @@ pub(crate) struct Given {
     pub(crate) db: Vec<String>,
 }
 
-/// Facts, and what is to be said of them.
+/// Facts and their origin.
 pub(crate) struct Gathered {
-    /// The facts.
     pub(crate) facts: Facts,
     /// Name of the host.
     pub(crate) host: String,
@@ -43,14 +42,15 @@ pub(crate) struct Gathered {
     pub(crate) from: String,
 }
 
-/// Reads everything that was given.
+/// Reads all facts that the options name.
 pub(crate) fn gather(given: &Given) -> anyhow::Result<Gathered> {
     gather_below(given, None)
 }
 
-/// The same of a tree that stands for this host: then no command is run, for commands answer for this host alone.
+/// Like [`gather`], but reads the files below `root` in place of this host's. It then runs no
+/// command, because commands describe only this host.
 pub(crate) fn gather_below(given: &Given, root: Option<&Path>) -> anyhow::Result<Gathered> {
-    // Read first: a mistake in it is reported before anything of the host is read.
+    // The site file is read first, so a mistake in it is reported before the host is read.
     let site = given.site.as_deref().map(site_text).transpose()?;
     // A server that cannot be reached ends the audit at once.
     let databases = databases(&given.db)?;
@@ -62,7 +62,7 @@ pub(crate) fn gather_below(given: &Given, root: Option<&Path>) -> anyhow::Result
     if given.facts.is_none() && !given.db.is_empty() {
         collect::follow_links(root.unwrap_or(Path::new("/")), &mut gathered.facts);
     }
-    // Last: what people say overrides what was measured.
+    // The site file is applied last: its facts override measured ones.
     if let Some(text) = site {
         collect::site(&text, &mut gathered.facts);
         check_site(given, &gathered.facts)?;
@@ -86,7 +86,8 @@ fn site_text(file: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(file).map_err(unread)
 }
 
-/// A site file in a capture that makes no sense is remarked; one that was named by the user is refused.
+/// Fails if the site file that the user named is malformed. A malformed site file in a capture
+/// leads only to a remark.
 fn check_site(given: &Given, facts: &Facts) -> anyhow::Result<()> {
     let Some(reason) = facts.unknown.get("site.") else { return Ok(()) };
     let remark = facts.remarks.iter().find(|remark| remark.contains("site file")).unwrap_or(reason);
@@ -114,7 +115,8 @@ fn of_capture(path: &Path) -> anyhow::Result<Gathered> {
     })
 }
 
-/// This host, or the tree that stands for it. `running`: with the database servers that run on it, for nobody said which are meant.
+/// Reads the facts of this host, or of the tree `root`. `running` includes the database servers
+/// that run on this host; it is set if the user named no database.
 fn of_this_host(root: Option<&Path>, running: bool) -> Gathered {
     let options = root.filter(|root| *root != Path::new("/")).map(LiveOptions::below);
     let here = || LiveOptions { running_servers: running, fetched: direct_nfs::counters(), ..LiveOptions::default() };
@@ -131,7 +133,7 @@ fn of_this_host(root: Option<&Path>, running: bool) -> Gathered {
     }
 }
 
-/// `linux 6.1.0, debian 12`: what the facts say, else what the capture says.
+/// `linux 6.1.0, debian 12`, from the facts, or else from the capture.
 fn system_words(facts: &Facts, otherwise: &str) -> String {
     let text = |name: &str| match facts.host.get(name).map(|fact| &fact.value) {
         Some(Value::Text(text)) => text.clone(),
@@ -148,18 +150,21 @@ fn system_words(facts: &Facts, otherwise: &str) -> String {
     }
 }
 
-/// Seconds between the start of a postmaster and the moment that it calls its start: it sets up its memory in between.
+/// The largest difference in seconds between the start time in postmaster.pid and the one that the
+/// server reports. The server sets up its memory between the two.
 const START_S_MAX: u64 = 10;
 
-/// Whether the data directory of a server is here and, of PostgreSQL, its own: beyond a tunnel, or in a container, another one may
-/// have the same path. What may not be read counts as its own.
+/// Whether this host has the data directory of a server. For PostgreSQL it also compares start
+/// times: a server in a container or beyond a tunnel may have the same path as another server here.
+/// A directory that this user may not read counts as the server's own.
 fn has_data_here(kind: Database, rows: &[Row], started_s: Option<i64>) -> bool {
     let Some(data) = data_directory(kind, rows) else { return true };
     let Some(started_s) = started_s else {
         return !std::fs::metadata(data).is_err_and(|fault| fault.kind() == std::io::ErrorKind::NotFound);
     };
     match std::fs::read_to_string(Path::new(data).join("postmaster.pid")) {
-        // Process number, data directory, start (miscadmin.h, LOCK_FILE_LINE_START_TIME).
+        // The first lines: process number, data directory, start (miscadmin.h,
+        // LOCK_FILE_LINE_START_TIME).
         Ok(text) => {
             let there = text.lines().nth(2).and_then(|line| line.trim().parse::<i64>().ok());
             there.is_none_or(|there| there.abs_diff(started_s) <= START_S_MAX)
@@ -168,21 +173,20 @@ fn has_data_here(kind: Database, rows: &[Row], started_s: Option<i64>) -> bool {
     }
 }
 
-/// What a database said.
+/// The answer of a database.
 pub(crate) struct Asked {
-    /// Which kind it is.
     pub(crate) kind: Database,
     /// Its settings.
     pub(crate) rows: Vec<Row>,
-    /// Where it was reached.
+    /// The address of the connection.
     pub(crate) address: String,
-    /// When it was started, in seconds since 1970.
+    /// The start time in seconds since 1970.
     started_s: Option<i64>,
     /// The server and the connection string, without a password.
     origin: String,
 }
 
-/// Notes the settings of a database.
+/// Adds the settings of a database to the facts.
 fn note(database: &Asked, facts: &mut Facts) {
     let Asked { kind, rows, address, started_s, origin } = database;
     let runs_here = is_here(address);
@@ -190,7 +194,8 @@ fn note(database: &Asked, facts: &mut Facts) {
     collect::database_rows(&Answer { database: *kind, rows, origin, address: Some(address), runs_here, is_here }, facts);
 }
 
-/// Whether a server runs on this host: its address is a socket, or one that a socket of this host can be bound to.
+/// Whether a server runs on this host: its address is a Unix socket, or an IP address that this
+/// host can bind.
 fn is_here(address: &str) -> bool {
     let bound = |to: SocketAddr| UdpSocket::bind((to.ip(), 0)).is_ok();
     is_local(address) || address.to_socket_addrs().is_ok_and(|mut found| found.any(bound))

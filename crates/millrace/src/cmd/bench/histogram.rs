@@ -1,4 +1,5 @@
-//! Latencies in ns, to three digits and more: 1024 steps in every power of two, nothing clipped.
+//! Latencies in ns with three significant digits: each power of two has 1024 steps, and no value is
+//! clipped.
 
 /// Steps in each power of two: a value is known to 0.1 %.
 const STEPS_BITS: u32 = 10;
@@ -14,7 +15,7 @@ pub(super) struct Histogram {
 
 impl Histogram {
     pub(super) fn new() -> Self {
-        // Values below 2 * STEPS stand for themselves; every further power of two has its steps.
+        // Values below 2 * STEPS are counted exactly; each larger power of two has STEPS counters.
         Self { counts: vec![0; ((64 - STEPS_BITS as usize) + 1) << STEPS_BITS], total: 0, sum: 0 }
     }
 
@@ -26,7 +27,7 @@ impl Histogram {
         self.sum += u128::from(value);
     }
 
-    /// Adds the values of another.
+    /// Adds the values of another histogram.
     pub(super) fn merge(&mut self, other: &Self) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
         self.total += other.total;

@@ -1,4 +1,5 @@
-//! The times of the calls while they are made: what counts, how far it is, and the rates of it in the end.
+//! Measures the calls of a benchmark: records latencies, prints progress, and computes the rates at
+//! the end.
 
 use std::time::{Duration, Instant};
 
@@ -17,23 +18,23 @@ pub(in crate::cmd) struct Meter {
     /// When the measured seconds begin and end.
     from: Instant,
     end: Instant,
-    /// Processor time of this process when they began.
+    /// Processor time of this process at the first measured call; `None` before it.
     cpu: Option<Duration>,
     progress: Progress,
 }
 
-/// Lines on stderr while calls are made.
+/// Prints progress on stderr while calls are made.
 struct Progress {
     begun: Instant,
     last: Instant,
     /// Calls since the last line.
     calls: u64,
-    /// Threads that this one stands for; 0 where another one shows progress.
+    /// Number of threads whose calls the lines include; 0 if another thread prints them.
     threads: u64,
 }
 
 impl Meter {
-    /// Begins now.
+    /// Starts the warm-up now.
     pub(in crate::cmd) fn new(load: &Load, bs: u64, depth: u16) -> Self {
         let begun = Instant::now();
         let from = begun + Duration::from_secs_f64(load.warmup);
@@ -50,12 +51,12 @@ impl Meter {
         }
     }
 
-    /// Shows progress for this many threads that do the same.
+    /// Prints progress for this many threads with the same load; 0 prints nothing.
     pub(in crate::cmd) fn stand_for(&mut self, threads: u16) {
         self.progress.threads = u64::from(threads);
     }
 
-    /// Whether no further call follows.
+    /// Whether the measured time is over.
     pub(in crate::cmd) fn is_over(&self, now: Instant) -> bool {
         now >= self.end
     }
@@ -72,14 +73,14 @@ impl Meter {
         self.reads += u64::from(is_read);
     }
 
-    /// Adds what another thread counted meanwhile.
+    /// Adds the counts of another thread.
     pub(in crate::cmd) fn add(&mut self, other: &Self) {
         self.times.merge(&other.times);
         self.reads += other.reads;
         self.cpu = self.cpu.into_iter().chain(other.cpu).min();
     }
 
-    /// The rates, now that the last call was answered. `size` is the part that was used.
+    /// The rates; call it when the last call was answered. `size` is the number of bytes that were used.
     pub(in crate::cmd) fn rates(&self, size: u64) -> Rates {
         let seconds = self.from.elapsed().as_secs_f64();
         let cpu = self.cpu.map_or(0.0, |before| (dnfs::cpu_time() - before).as_secs_f64());
@@ -136,7 +137,7 @@ pub(in crate::cmd) struct Rates {
     p999_us: f64,
     max_us: f64,
     client_cpu_us_per_op: f64,
-    /// How often the used part was read over: above 1, caches may have answered.
+    /// Number of times that the used part was read. Above 1, caches may have answered.
     pub(in crate::cmd) passes: f64,
 }
 

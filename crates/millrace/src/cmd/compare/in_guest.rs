@@ -1,4 +1,4 @@
-//! `--guest`: the same comparison in a guest, whose kernel has the storage clients.
+//! `--guest`: runs the comparison in a guest, whose kernel has the storage clients.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -13,7 +13,7 @@ use lab::plan::Plan;
 use super::Args;
 use crate::cmd::guest::run::code;
 
-/// Options that are done on this host, with the number of words that follow each.
+/// Options that apply on this host, with the number of words that follow each.
 const OF_THIS_HOST: [(&str, usize); 7] =
     [("--guest", 0), ("--guest-cache", 1), ("--install", 0), ("--yes", 0), ("--work", 1), ("--out", 1), ("--resume", 1)];
 
@@ -40,7 +40,7 @@ pub(super) fn run(args: &Args, program: &Path, out: &Path, plan: &Plan) -> Resul
     Ok(ExitCode::from(code(&record, time_limit(), too_long)))
 }
 
-/// The words of this command line without those that are done here.
+/// The command line without the options that apply on this host.
 fn words_inside(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let (mut kept, mut left_out) = (Vec::new(), 0);
     for word in words {
@@ -63,7 +63,7 @@ pub(super) fn is_inside() -> bool {
     lab::guest::label().is_some()
 }
 
-/// The plan's file and others are read in the guest, where this host's own file systems in memory are not seen.
+/// Refuses a file below a directory of which the guest has its own, because the guest reads the file.
 pub(super) fn check_visible(file: Option<&Path>) -> Result<(), LabError> {
     let hidden = ["/dev", "/proc", "/run", "/sys"];
     let Some(file) = file else { return Ok(()) };

@@ -1,4 +1,5 @@
-//! `--install`: what a comparison lacks of the distribution's packages, named, asked for and installed.
+//! `--install`: names the distribution's packages that a comparison lacks, asks the user, and
+//! installs them.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -8,13 +9,14 @@ use std::time::{Duration, Instant};
 
 use lab::{DatabaseKind, LabError};
 
-/// Also run by `make setup`: no cluster is made, nothing is started, port 5432 is not used.
+/// `make setup` also runs this script. It makes no cluster, starts nothing and does not use port 5432.
 const SCRIPT: &str = include_str!("../../../../../scripts/install-packages");
 
-/// Installs what is missing, once the user agreed: on a terminal by an answer, else by `--yes`.
+/// Installs the missing packages after the user agreed, by an answer on the terminal or by `--yes`.
 ///
 /// # Errors
-/// [`LabError::Missing`] when nobody agreed, or it could not be installed.
+/// [`LabError::Missing`] if the user did not agree or the packages could not be installed,
+/// [`LabError::Start`] if bash did not start.
 pub(super) fn install_missing(database: DatabaseKind, pg_bin: Option<&Path>, yes: bool) -> Result<(), LabError> {
     let missing = lab::missing_packages(database, pg_bin);
     if missing.is_empty() {
@@ -44,11 +46,11 @@ pub(super) fn install_missing(database: DatabaseKind, pg_bin: Option<&Path>, yes
     }
 }
 
-/// Runs the script, and says on a terminal how long it has been at work.
+/// Runs the script. On a terminal it shows the elapsed time.
 fn run_script(missing: &[&str], packages: &str) -> std::io::Result<ExitStatus> {
-    // Of bash's arguments the first is the name it goes by.
+    // bash takes the first argument after the script as `$0`.
     let mut child = Command::new("bash").args(["-c", SCRIPT, "install-packages"]).args(missing).spawn()?;
-    // sudo may ask for a password on that line.
+    // Without root the script calls sudo, which may ask for a password on that line.
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
     let shows = std::io::stderr().is_terminal() && is_root;
     let begin = Instant::now();

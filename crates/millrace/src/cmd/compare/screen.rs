@@ -1,4 +1,4 @@
-//! Where progress goes: a live view on a terminal, plain lines otherwise.
+//! Shows progress: a live view on a terminal, plain lines otherwise.
 
 use std::io::{IsTerminal as _, Write as _, stdout};
 
@@ -6,13 +6,14 @@ use lab::compare::live_view::LiveView;
 use lab::{Event, EventKind, report};
 use results::compare::Comparison;
 
-/// Columns for the report on stdout: the terminal's where there is one, else as many as the report needs.
+/// Columns for the report on stdout: those of the terminal, at most [`report::WIDTH_MAX`]. Without
+/// a terminal, that maximum.
 pub(crate) fn report_width() -> usize {
     let columns = rustix::termios::tcgetwinsize(stdout()).ok().map(|size| usize::from(size.ws_col));
     columns.filter(|columns| *columns > 0).map_or(report::WIDTH_MAX, |columns| columns.min(report::WIDTH_MAX))
 }
 
-/// The report as stdout takes it: figures that are no result are dimmed on a terminal, and nowhere else.
+/// The report for stdout. On a terminal, figures that are not a result are dimmed.
 pub(crate) fn report(comparison: &Comparison) -> String {
     let width = report_width();
     if stdout().is_terminal() && !is_dumb() {
@@ -27,19 +28,19 @@ fn is_dumb() -> bool {
     std::env::var_os("TERM").is_none_or(|name| name == "dumb")
 }
 
-/// Stderr, as a terminal or not.
+/// Progress on stderr. Without a live view it prints lines.
 pub(crate) struct Screen {
     live: Option<LiveView>,
 }
 
 impl Screen {
-    /// Redraws when stderr is a terminal that takes control codes.
+    /// Uses a live view if stderr is a terminal that takes control codes.
     pub(crate) fn new() -> Self {
         let live = (std::io::stderr().is_terminal() && !is_dumb()).then(LiveView::new);
         Self { live }
     }
 
-    /// Shows an event. A terminal that went away does not end a comparison.
+    /// Shows an event. Write errors are ignored, so a closed terminal does not end a comparison.
     pub(crate) fn show(&mut self, event: &Event) {
         let mut stderr = std::io::stderr().lock();
         if event.kind == EventKind::Setting {

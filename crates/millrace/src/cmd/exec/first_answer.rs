@@ -1,4 +1,5 @@
-//! The first mount of an export: tried once, or again until a server that is away at start answers (`--wait`).
+//! The first mount of an export. With `--wait` it is retried until a server that is away at start
+//! answers.
 
 use std::fmt::{Display, Formatter};
 use std::io::ErrorKind;
@@ -12,7 +13,8 @@ use dnfs::{Client, Credentials, Error, FsError, NfsUrl};
 use crate::cmd::values::time;
 use crate::error_printing::{refusal, text};
 
-/// How long a mount is retried while no server listens: a filer that was started just before is not ready at once.
+/// How long a mount is retried while no server listens, because a filer that was just started is
+/// not ready at once.
 const LISTEN_WAIT: Duration = Duration::from_secs(2);
 const LISTEN_PAUSE: Duration = Duration::from_millis(50);
 /// The pause between two attempts under `--wait`.
@@ -116,7 +118,7 @@ fn mount_within(url: &NfsUrl, who: &Credentials, wait: Wait) -> anyhow::Result<C
     }
 }
 
-/// No attempt has ended yet.
+/// The error if no attempt has ended yet.
 fn silent(url: &NfsUrl) -> anyhow::Error {
     let hint = "the server does not run, is still starting, or is stopped or overloaded: check it there, then the route and the firewall";
     refusal(format!("no answer from {}, port {}", url.servers.join(", "), url.nfs_port()), hint)

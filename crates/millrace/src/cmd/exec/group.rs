@@ -10,7 +10,7 @@ use dnfs::mount::SegmentError;
 use super::super::runtime;
 use crate::error_printing::hinted;
 
-/// The variable that names the runtime directory to the library, its keepers and the programs below.
+/// The variable that names the runtime directory to the library, the keepers and the programs.
 pub(in crate::cmd) const VARIABLE: &str = dnfs::mount::RUNTIME_DIR_VARIABLE;
 
 /// The group's runtime directory, made if missing.
@@ -32,7 +32,7 @@ fn number(group: &OsStr) -> anyhow::Result<u32> {
     if let Some(gid) = group.to_str().and_then(|text| text.parse().ok()) {
         return Ok(gid);
     }
-    // By the C library's own program, which asks every source that the host has for groups.
+    // `getent` asks every source of groups that this host has.
     let asked = Command::new("getent").args([OsStr::new("group"), group]).output().context("run getent")?;
     let mut fields = asked.stdout.split(|byte| *byte == b':');
     let gid = fields.nth(2).and_then(|field| OsStr::from_bytes(field).to_str()?.parse().ok());

@@ -1,4 +1,4 @@
-//! Programs of PostgreSQL that PATH lacks: Debian and PGDG keep them in a directory of each version.
+//! PostgreSQL programs that PATH lacks: Debian and PGDG install them in one directory for each version.
 
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
@@ -11,12 +11,13 @@ use anyhow::anyhow;
 use super::program::locate;
 use crate::error_printing::{hinted, print_error, refusal};
 
-/// A shell's codes for a program that is not there, or can't be run.
+/// Exit codes of a shell for a program that does not exist, and for one that cannot be executed.
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
-/// Has the command name a program of PostgreSQL by its path where PATH lacks it and one version is installed, and says so. Of
-/// several versions none is taken: another than that of the data directory could be what was meant. `becomes` says what is done with it.
+/// If PATH lacks a PostgreSQL program and exactly one installed version has it, replaces its name
+/// by its path and prints that. With several versions the name stays: the user may mean another
+/// version than the first one found. `becomes` is the verb of the message.
 pub(super) fn find_in_versions(command: &mut [OsString], becomes: &str) {
     let Some(program) = command.first_mut() else { return };
     if locate(program).is_some() {
@@ -32,10 +33,10 @@ fn versions_of(program: &OsStr) -> Vec<PathBuf> {
     program.to_str().filter(|name| !name.contains('/')).map(lab::installed_programs).unwrap_or_default()
 }
 
-/// Says why a program was not run, and ends as a shell does.
+/// Prints why a program was not run, and returns a shell's exit code.
 ///
-/// The C library reports "permission denied" for a name that no directory of PATH has, if it may not search one of them, as a user
-/// that `runuser` starts with root's PATH may not.
+/// If no directory of PATH has the program and this user may not search one of them, the C library
+/// reports "permission denied". That happens to a user that `runuser` starts with root's PATH.
 pub(super) fn not_run(program: &OsStr, error: std::io::Error) -> ExitCode {
     let is_missing = error.kind() == ErrorKind::NotFound || locate(program).is_none();
     if !is_missing {

@@ -1,4 +1,5 @@
-//! `--local-medium /DIR=MEDIUM` of `millrace exec`: a directory of this host as if it lay on a modelled medium.
+//! `--local-medium /DIR=MEDIUM` of `millrace exec`: delays I/O in a directory of this host as a
+//! modelled medium would.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
@@ -13,7 +14,8 @@ use media::{Medium, Profile, state_file_name};
 use crate::cmd::runtime;
 use crate::error_printing::{hinted, refusal};
 
-/// What the library reads: one line for each directory, tabs between directory, state file and medium.
+/// The variable that the library reads: one line for each directory, with tabs between directory,
+/// state file and medium.
 pub(crate) const VARIABLE: &str = "MILLRACE_LOCAL_MEDIUM";
 
 /// A directory with its medium.
@@ -24,7 +26,8 @@ pub(crate) struct LocalMedium {
 }
 
 impl LocalMedium {
-    /// Reads `/DIR=MEDIUM`. The directory is taken by its real path: that is what the kernel says of an open file.
+    /// Parses `/DIR=MEDIUM`. The directory is stored as its real path, because the kernel reports
+    /// that path for an open file.
     pub(crate) fn parse(text: &OsStr) -> anyhow::Result<Self> {
         let shown = text.display();
         let bytes = text.as_bytes();
@@ -51,7 +54,7 @@ impl LocalMedium {
         Ok(Self { state: dnfs::mount::runtime_root().join(name), directory, profile })
     }
 
-    /// The file its processes share.
+    /// The state file, which all processes of the directory share.
     pub(crate) fn state(&self) -> &Path {
         &self.state
     }
@@ -66,8 +69,8 @@ impl LocalMedium {
         line
     }
 
-    /// Makes the shared file, with memory behind all of it, unless it is there: a medium goes on where the last process of
-    /// its directory left it.
+    /// Makes the state file with all its space allocated. An existing file is kept: a medium
+    /// continues in the state in which the last process of its directory left it.
     pub(crate) fn make_state(&self) -> anyhow::Result<()> {
         self.make().with_context(|| format!("make the state of the medium of {}", self.directory.display()))
     }
@@ -81,7 +84,8 @@ impl LocalMedium {
         let wanted = (Medium::new(self.profile.clone()).words() * 8) as u64;
         let there = file.metadata()?.len();
         if there < wanted {
-            // Written, not left a hole: a full file system must fail here and not at a store.
+            // Zeros are written instead of a hole, so a full file system fails here and not at a
+            // store into the mapping.
             file.seek(SeekFrom::Start(there))?;
             file.write_all(&vec![0; (wanted - there) as usize])?;
         }
@@ -89,7 +93,7 @@ impl LocalMedium {
     }
 }
 
-/// Reads all; directories that lie one in the other are refused.
+/// Parses all of them. Refuses directories that contain one another.
 pub(crate) fn parse_all(texts: &[OsString]) -> anyhow::Result<Vec<LocalMedium>> {
     let mut media: Vec<LocalMedium> = Vec::new();
     for text in texts {
@@ -106,7 +110,7 @@ pub(crate) fn parse_all(texts: &[OsString]) -> anyhow::Result<Vec<LocalMedium>> 
     Ok(media)
 }
 
-/// The variable's value: these media, and those of an exec around this one for other directories.
+/// The variable's value: these media, and those of an outer exec for other directories.
 pub(crate) fn lines(media: &[LocalMedium]) -> OsString {
     let outer = std::env::var_os(VARIABLE).unwrap_or_default();
     let inherited = outer.as_bytes().split(|byte| *byte == b'\n').filter(|line| {

@@ -1,4 +1,4 @@
-//! `--print`: what runs a program over Direct NFS elsewhere, in the words of what will run it.
+//! `--print`: an environment, systemd drop-in, compose file or pod that runs a program over Direct NFS.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -16,14 +16,14 @@ mod containers;
 mod systemd;
 mod version;
 
-/// Who runs the printed service or container.
+/// The user of the printed service or container.
 #[derive(Clone, Copy)]
 pub(super) struct User {
     uid: u32,
     gid: u32,
 }
 
-/// What of a program decides how it is started, reloaded and stopped.
+/// The kind of a program, which decides how it is started, reloaded and stopped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Postgres,
@@ -33,7 +33,7 @@ enum Kind {
     Other,
 }
 
-/// What is printed, whatever the format.
+/// The content of a printed unit, for all formats.
 struct Unit {
     /// Last part of the program's path.
     name: String,
@@ -45,7 +45,7 @@ struct Unit {
     image: Option<String>,
 }
 
-/// Prints a unit. The server is not asked: it need not be reachable from here.
+/// Prints a unit. It does not contact the server, which need not be reachable from here.
 pub(super) fn unit(format: Format, args: &Args) -> anyhow::Result<ExitCode> {
     let unit = Unit::of(format, args)?;
     let text = match format {
@@ -109,7 +109,7 @@ impl Unit {
             arguments.extend(["--group".to_owned(), text_of(group)?]);
         }
         arguments.extend(args.force.then(|| "--force".to_owned()));
-        // The unit of a cluster takes a start that failed for one that is still at work.
+        // The unit of a cluster ignores a failed start (`ExecStart=-`), so exec must wait for the server.
         let wait = args.wait.map(|wait| wait.to_string()).or_else(|| (kind == Kind::Cluster).then(|| "forever".to_owned()));
         arguments.extend(wait.into_iter().flat_map(|wait| ["--wait".to_owned(), wait]));
         arguments.push("--".to_owned());
@@ -120,7 +120,7 @@ impl Unit {
         Ok(Self { name, kind, arguments, mounts, user, image: args.image.clone() })
     }
 
-    /// Where the program and its arguments begin among the arguments.
+    /// The index of the program in `arguments`; the program's own arguments follow it.
     fn command_at(&self) -> usize {
         self.arguments.iter().position(|word| word == "--").map_or(0, |at| at + 1)
     }
@@ -133,7 +133,8 @@ impl Unit {
         if label.is_empty() { "program".to_owned() } else { label.to_owned() }
     }
 
-    /// What the runtime directory is called: all services of one kind have one user, and share it.
+    /// The name of the runtime directory. All services of one kind have one user, and share the
+    /// directory.
     fn runtime_name(&self) -> String {
         match self.kind {
             Kind::Postgres | Kind::Cluster => "millrace-postgres".to_owned(),
@@ -148,7 +149,7 @@ impl Unit {
         paths.join(", ")
     }
 
-    /// Files that the URLs name, which the service or container has to have.
+    /// Files that the URLs name. The service or container needs them.
     fn certificates(&self) -> Vec<&str> {
         let options = self.mounts.iter().map(|mount| &mount.url.options);
         let files = options.flat_map(|options| [&options.trusted, &options.certificate, &options.key]);
@@ -159,13 +160,14 @@ impl Unit {
     }
 }
 
-/// All three formats are text.
+/// Converts a word to text without control characters, because all formats are text.
 fn text_of(word: &OsString) -> anyhow::Result<String> {
     let text = std::str::from_utf8(word.as_bytes()).ok().filter(|text| !text.contains(char::is_control));
     text.map(str::to_owned).ok_or_else(|| anyhow!("print {}: it is not plain text on one line", word.display()))
 }
 
-/// This user; for root, who should run no database, the one that packages make for it.
+/// This user. For root, the user that the database's packages make, because root should not run a
+/// database.
 fn user_of(kind: Kind) -> anyhow::Result<User> {
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
     if !uid.is_root() {

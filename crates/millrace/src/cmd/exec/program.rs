@@ -1,12 +1,12 @@
-//! The program that `exec` runs, as its file tells: whether the dynamic loader will load a library into it, and of which C
-//! library it is.
+//! Reads from a program's file whether the dynamic loader will load a library into it, and which C
+//! library it uses.
 
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// C libraries that there is a preload library for.
+/// C libraries for which a preload library exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CLibrary {
     Glibc,
@@ -15,11 +15,12 @@ pub(super) enum CLibrary {
 
 /// Enough for the headers of a program, and the first line of a script.
 const HEADERS_BYTES_MAX: u64 = 64 * 1024;
-/// Scripts that are the interpreters of scripts: the kernel follows as many.
+/// The largest number of nested scripts that are followed, as in the kernel.
 const SCRIPTS_MAX: usize = 5;
 
 impl CLibrary {
-    /// Of a program, or of the interpreter of a script; of this host, where the file does not tell.
+    /// The C library of a program or of a script's interpreter. If the file does not name one, that
+    /// of this host.
     pub(super) fn of(program: Option<&OsStr>) -> Self {
         let mut program = program.and_then(locate);
         for _ in 0..SCRIPTS_MAX {
@@ -33,13 +34,13 @@ impl CLibrary {
         Self::of_host()
     }
 
-    /// The C library that this binary itself loads; none when it is statically linked.
+    /// The C library that this binary itself loads. `None` if it is statically linked.
     pub(super) fn of_this_binary() -> Option<Self> {
         let dynamic = if cfg!(target_env = "musl") { Self::Musl } else { Self::Glibc };
         (!cfg!(target_feature = "crt-static")).then_some(dynamic)
     }
 
-    /// Where the preload library for it is, below the place of that for glibc.
+    /// The folder of its preload library, relative to that of glibc's.
     pub(super) fn folder(self) -> &'static str {
         match self {
             Self::Glibc => "",
@@ -52,7 +53,7 @@ impl CLibrary {
         if name.starts_with(b"ld-musl-") { Self::Musl } else { Self::Glibc }
     }
 
-    /// That of the shell, which every host with programs to run has.
+    /// The C library of /bin/sh, or glibc if /bin/sh names none.
     fn of_host() -> Self {
         interpreter(&beginning(Path::new("/bin/sh"))).map_or(Self::Glibc, Self::of_loader)
     }
@@ -91,7 +92,8 @@ fn headers(bytes: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
     Some((0..count).filter_map(move |index| bytes.get(start + usize::from(index) * size..)?.get(..size)))
 }
 
-/// The dynamic loader that an ELF file asks for (a header of the type PT_INTERP: p_offset at 8, p_filesz at 32).
+/// The dynamic loader that an ELF file names (a header of the type PT_INTERP: p_offset at 8,
+/// p_filesz at 32).
 fn interpreter(bytes: &[u8]) -> Option<&[u8]> {
     const PT_INTERP: [u8; 4] = 3u32.to_ne_bytes();
     let header = headers(bytes)?.find(|header| header.starts_with(&PT_INTERP))?;
@@ -105,7 +107,7 @@ fn word(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u64::from_ne_bytes(eight)).ok()
 }
 
-/// The program of a script's first line: `#!/bin/sh -e`, `#!/usr/bin/env python3`.
+/// The interpreter that a script's first line names: `#!/bin/sh -e`, `#!/usr/bin/env python3`.
 fn script_interpreter(bytes: &[u8]) -> Option<PathBuf> {
     let line = bytes.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).map(OsStr::from_bytes);
@@ -127,7 +129,8 @@ mod tests {
         assert!(!is_static(Path::new("/etc/passwd")));
     }
 
-    /// A file of 64 bytes of ELF header, one program header, and what it points to.
+    /// A 64-bit ELF file: 64 bytes of ELF header, one program header, and the loader's name that it
+    /// points to.
     fn elf(loader: &[u8]) -> Vec<u8> {
         let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
         bytes.resize(64 + 56, 0);

@@ -1,5 +1,5 @@
-//! What a child under the preload library prints to prove that it is active: also the whole of `millrace-prove`, which is built
-//! with the library (crates/preload), so this file uses the standard library alone.
+//! The output of a child that proves that the preload library is active. `millrace-prove`, which
+//! crates/preload builds, consists of this file, so the file uses only the standard library.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -7,7 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Prints the number of each path's object and whether each medium's state is mapped, a line each, or says what went wrong.
+/// Prints the file number of each path, then whether the state of each medium is mapped, one line
+/// each. Returns an error for a path that it cannot reach.
 pub(crate) fn print(paths: &[OsString], states: &[PathBuf]) -> Result<(), String> {
     let mut out = std::io::stdout().lock();
     for path in paths {

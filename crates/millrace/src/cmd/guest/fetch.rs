@@ -52,7 +52,7 @@ pub(super) fn run(args: &Fetch) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The error, and the code that goes with it.
+/// Prints the error and returns its exit code.
 pub(super) fn failed(error: LabError) -> anyhow::Result<ExitCode> {
     let code = error.exit_code();
     print_error(&error.into());

@@ -15,11 +15,11 @@ use super::fetch::failed;
 use crate::cmd::values::{bytes, time, whole};
 use crate::error_printing::{print_error, refusal};
 
-/// As timeout(1) ends.
+/// The exit code of timeout(1) if the time limit was reached.
 const TIMED_OUT: u8 = 124;
-/// As container tools end when the container could not be run.
+/// The exit code of container tools if the container could not be run.
 const NO_GUEST: u8 = 125;
-/// The reader of the output went away, as everywhere.
+/// The exit code of every command if the reader closed its output.
 const READER_GONE: u8 = 141;
 
 const EXAMPLES: &str = "\
@@ -116,7 +116,8 @@ pub(super) fn run(args: &Run) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code(&record, args.timeout, "raise the limit with --timeout")))
 }
 
-/// What this process ends with; says why where that is not the command's own code. `too_long` is what helps where the time was up.
+/// The exit code of this process. Prints the cause if the guest did not finish. `too_long` is the
+/// hint if the time limit was reached.
 pub(crate) fn code(record: &Record, timeout: Duration, too_long: &str) -> u8 {
     let whole = record.console.as_ref().map(|path| format!("all of it is in {}", path.display())).unwrap_or_default();
     let fail = |code: u8, phrase: &str, hint: &str| {

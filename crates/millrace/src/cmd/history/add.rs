@@ -30,7 +30,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// Runs it.
+/// Runs `millrace history add`.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut progress = Progress::new();
     let found = store::add(&args.db, &args.places, &mut |done, all| progress.show(done, all))?;

@@ -1,4 +1,4 @@
-//! `attach`: a LUN as a block device, several LUNs as one striped file system.
+//! `attach`: makes a LUN a block device, or several LUNs one striped file system.
 
 mod client;
 pub(super) mod daemon;
@@ -21,7 +21,8 @@ use std::path::PathBuf;
 
 pub(super) use start::Refused;
 
-/// LUNs of one command: each has a process, which keeps a MiB for each request, and a loop device, or disks of the kernel.
+/// The largest number of LUNs of one command. Each LUN has a process, which keeps a MiB for each
+/// request, and a loop device; or it has disks of the kernel.
 const LUNS_MAX: usize = 64;
 
 #[derive(clap::Args)]
@@ -75,7 +76,7 @@ impl From<Kind> for FileSystem {
 /// A block device of a LUN.
 struct Served {
     device: BlockDevice,
-    /// What was on it before `--mkfs`.
+    /// The content of the device before `--mkfs`.
     content: Content,
     warnings: Vec<String>,
 }
@@ -98,7 +99,7 @@ pub(super) fn run(args: &Attach) -> anyhow::Result<()> {
     }
 }
 
-/// Attaches all of them by one client, or none.
+/// Attaches all LUNs by one client. If one of them fails, undoes what was done.
 fn attach(args: &Attach, urls: &[IscsiUrl], choice: &Choice) -> anyhow::Result<()> {
     if choice.client == Client::Millrace {
         host::check_own().with_context(|| match args.client {
@@ -117,14 +118,15 @@ fn attach(args: &Attach, urls: &[IscsiUrl], choice: &Choice) -> anyhow::Result<(
             Ok(()) => Err(error),
             Err(left) => {
                 eprintln!("millrace: what was done so far could not be undone: {}", text(&left));
-                // Whatever it was, no other client may be tried now.
+                // As a plain text, the error no longer counts as one of open-iscsi, so the other
+                // client is not tried.
                 Err(if choice.client == Client::OpenIscsi { anyhow!(text(&error)) } else { error })
             }
         },
     }
 }
 
-/// What is attempted.
+/// The phrase of an error: what was attempted.
 fn phrase(urls: &[IscsiUrl]) -> String {
     match urls {
         [url] => format!("attach {url}"),
@@ -132,7 +134,7 @@ fn phrase(urls: &[IscsiUrl]) -> String {
     }
 }
 
-/// The block devices, then the file system and the mount.
+/// Makes the block devices, then the file system and the mount.
 fn bring_up(args: &Attach, urls: &[IscsiUrl], choice: &Choice, luns: &mut Vec<Attached>) -> anyhow::Result<Vec<Served>> {
     let texts: Vec<String> = urls.iter().map(ToString::to_string).collect();
     let volume = (urls.len() > 1 && args.mount.is_some()).then(|| name_of(&texts.join(" ")));
@@ -148,7 +150,7 @@ fn bring_up(args: &Attach, urls: &[IscsiUrl], choice: &Choice, luns: &mut Vec<At
     Ok(served)
 }
 
-/// The block device of one LUN.
+/// Makes the block device of one LUN.
 fn serve(args: &Attach, (url, client): (&str, Client), named: &[String], attached: &mut Attached) -> anyhow::Result<Served> {
     let order = Order { url: url.to_owned(), initiator: args.initiator.clone(), depth: args.depth.into() };
     let (device, warnings) = match client {
@@ -165,7 +167,7 @@ fn serve(args: &Attach, (url, client): (&str, Client), named: &[String], attache
     Ok(Served { device, content, warnings })
 }
 
-/// By our own client: the daemon and the loop device.
+/// Makes the block device by Millrace's own client: the daemon and the loop device.
 fn serve_loop(order: &Order, attached: &mut Attached, named: &[String]) -> anyhow::Result<(LoopDevice, Vec<String>)> {
     let ready = start::start_daemon(attached, order)?;
     ready.write_to(&mut attached.record);
@@ -178,7 +180,7 @@ fn serve_loop(order: &Order, attached: &mut Attached, named: &[String]) -> anyho
     Ok((device, warnings))
 }
 
-/// Refuses a LUN that is attached by another URL.
+/// Refuses a LUN that is already attached by another URL.
 fn check_once(attached: &Attached, named: &[String]) -> anyhow::Result<()> {
     let same = |other: &Attached| other.directory != attached.directory && other.record.lun == attached.record.lun;
     let Some(other) = attached::all()?.into_iter().find(same) else { return Ok(()) };
@@ -191,7 +193,7 @@ fn check_once(attached: &Attached, named: &[String]) -> anyhow::Result<()> {
 }
 
 fn print(args: &Attach, choice: &Choice, luns: &[Attached], served: &[Served]) {
-    // With --json it is in the object; a client that was asked for needs no reason.
+    // With --json the object has the client. A client that the user chose needs no reason.
     if !args.json && args.client == Asked::Auto {
         eprintln!("{}", choice.line());
     }

@@ -1,8 +1,9 @@
-//! What is attached on this host: a directory for each LUN, below `/run/millrace-iscsi`, or `iscsi` in MILLRACE_RUNTIME_DIR.
+//! The LUNs that are attached on this host: a directory for each LUN, below `/run/millrace-iscsi`,
+//! or below `iscsi` in MILLRACE_RUNTIME_DIR.
 //!
-//! `attachment.json` is written by `attach`, `daemon.json` by the process that serves the LUN, which holds a lock on `lock` for as
-//! long as it lives; its FUSE file system is mounted at `fuse`, its log is `log`. A LUN that is attached by open-iscsi has no process of ours:
-//! its sessions are in `attachment.json`.
+//! `attach` writes `attachment.json`. The process that serves the LUN writes `daemon.json` and the
+//! log `log`, holds a lock on `lock` while it lives, and mounts its FUSE file system at `fuse`. A
+//! LUN that open-iscsi attached has no process of Millrace: `attachment.json` has its sessions.
 
 use super::kernel_record::Kernel;
 use crate::error_printing::refusal;
@@ -17,7 +18,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// The form of the two files.
+/// The version of `attachment.json`.
 const SCHEMA: u32 = 1;
 
 /// A directory of one LUN that is attached, or was.
@@ -26,7 +27,7 @@ pub(super) struct Attached {
     pub(super) record: Record,
 }
 
-/// What `attach` writes.
+/// The content of `attachment.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Record {
     schema: u32,
@@ -38,21 +39,21 @@ pub(super) struct Record {
     pub(super) block_bytes: u32,
     pub(super) physical_block_bytes: u32,
     pub(super) read_only: bool,
-    /// As in /dev/loop3; none before it is there.
+    /// Such as /dev/loop3; `None` before it exists.
     pub(super) device: Option<String>,
     pub(super) mount: Option<PathBuf>,
-    /// The same for all LUNs that are mounted as one file system; none where a LUN is by itself.
+    /// Equal for all LUNs that are mounted as one file system; `None` for a LUN by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) volume: Option<String>,
-    /// Why it is this client's; none of an older version.
+    /// The reason for choosing the client; `None` in a record of an older version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) client_reason: Option<String>,
-    /// How it is attached by open-iscsi; none: by our own initiator.
+    /// Set if open-iscsi attached it; `None` for Millrace's own initiator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) kernel: Option<Kernel>,
 }
 
-/// What the daemon writes, once a second when it changed.
+/// The content of `daemon.json`. The daemon writes it about once a second if it changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Daemon {
     pub(super) pid: u32,
@@ -68,9 +69,9 @@ pub(super) struct PathStatus {
     pub(super) portal: String,
     /// down, starting, up, draining
     pub(super) state: String,
-    /// Of its use, and of attempts to bring it up again.
+    /// Failures while the path was used, and failed attempts to bring it up again.
     pub(super) failures: u64,
-    /// Times that it went down after it had been up; none of a process of an older version.
+    /// Times that the path went down after it had been up; 0 from a process of an older version.
     #[serde(default)]
     pub(super) downs: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,15 +97,16 @@ impl Daemon {
     }
 }
 
-/// Where they all are. Not below /run/millrace: that is the filer's, and systemd removes it when the filer stops.
+/// The directory of all attachments. It is not below /run/millrace, which is the filer's: systemd
+/// removes that directory when the filer stops.
 pub(super) fn root() -> PathBuf {
     let runtime = std::env::var_os("MILLRACE_RUNTIME_DIR");
     let root = runtime.map_or_else(|| PathBuf::from("/run/millrace-iscsi"), |runtime| Path::new(&runtime).join("iscsi"));
-    // A mount, and a loop device's file, are known by their absolute path.
+    // The kernel shows mounts, and the files of loop devices, by absolute paths.
     std::path::absolute(&root).unwrap_or(root)
 }
 
-/// All of them, in the order of their URLs.
+/// All attachments, in the order of their URLs.
 pub(super) fn all() -> anyhow::Result<Vec<Attached>> {
     let root = root();
     let entries = match fs::read_dir(&root) {
@@ -126,7 +128,8 @@ pub(super) fn all() -> anyhow::Result<Vec<Attached>> {
     Ok(found)
 }
 
-/// Held while sessions that LUNs share are made or ended. There is something attached, or being attached.
+/// Locks the directory of all attachments, while sessions that LUNs share are made or ended. The
+/// directory exists: a LUN is attached or being attached.
 pub(super) fn lock_all() -> anyhow::Result<File> {
     let root = root();
     let phrase = || format!("lock {}", root.display());
@@ -134,7 +137,8 @@ pub(super) fn lock_all() -> anyhow::Result<File> {
         let directory = File::open(&root).with_context(phrase)?;
         directory.lock().with_context(phrase)?;
         let (held, there) = (directory.metadata().with_context(phrase)?, fs::metadata(&root).with_context(phrase)?);
-        // It is removed with the last LUN, and made again by the next one.
+        // The directory is removed with the last LUN and made again for the next one, so the locked
+        // directory may be the old one.
         if (held.dev(), held.ino()) == (there.dev(), there.ino()) {
             return Ok(directory);
         }
@@ -149,7 +153,7 @@ pub(super) fn all_visible() -> anyhow::Result<Option<Vec<Attached>>> {
     }
 }
 
-/// Where the FUSE file system of a LUN that is attached by this URL is mounted.
+/// The mount point of the FUSE file system of a LUN that is attached by this URL.
 pub(super) fn fuse_of(url: &str) -> PathBuf {
     root().join(name_of(url)).join("fuse")
 }
@@ -174,7 +178,8 @@ impl Record {
 }
 
 impl Attached {
-    /// Makes the directory of a LUN, of a volume or by itself: one `attach` of a URL succeeds. `reason` is why it is by this client.
+    /// Makes the directory of a LUN. Only one `attach` of a URL succeeds in this. `volume` is set
+    /// if several LUNs become one file system; `reason` says why this client was chosen.
     pub(super) fn create(url: &IscsiUrl, volume: Option<String>, reason: &str) -> anyhow::Result<Self> {
         let text = url.to_string();
         let directory = root().join(name_of(&text));
@@ -203,22 +208,22 @@ impl Attached {
     fn read(directory: PathBuf) -> Self {
         let read = fs::read(directory.join("attachment.json")).ok();
         let record: Option<Record> = read.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        // Without a record there is still something to clean up.
+        // A directory without a record still needs to be cleaned up.
         let record = record.unwrap_or_else(|| Record::new(format!("(unknown: {})", directory.display())));
         Self { directory, record }
     }
 
-    /// Where its FUSE file system is mounted.
+    /// The mount point of its FUSE file system.
     pub(super) fn fuse(&self) -> PathBuf {
         self.directory.join("fuse")
     }
 
-    /// Where its file system is mounted while it is made.
+    /// The mount point of a new file system until it is complete.
     pub(super) fn new_root(&self) -> PathBuf {
         self.directory.join("root")
     }
 
-    /// The file that is the LUN.
+    /// The file of the LUN in the FUSE file system.
     pub(super) fn file(&self) -> PathBuf {
         self.fuse().join(FILE)
     }
@@ -239,17 +244,17 @@ impl Attached {
         serde_json::from_slice(&fs::read(self.directory.join("daemon.json")).ok()?).ok()
     }
 
-    /// The initiator that it is attached by.
+    /// The initiator that attached it.
     pub(super) const fn client(&self) -> &'static str {
         if self.record.kernel.is_some() { "open-iscsi" } else { "millrace" }
     }
 
-    /// What the block device is made of.
+    /// The kind of its block device.
     pub(super) fn kind(&self) -> &'static str {
         self.record.kernel.as_ref().map_or("fuse-loop", Kernel::kind)
     }
 
-    /// The process that serves it, none by open-iscsi, and its paths.
+    /// The process that serves it, null with open-iscsi, and its paths.
     pub(super) fn pid_and_paths(&self) -> (Value, Value) {
         if let Some(kernel) = &self.record.kernel {
             return (Value::Null, json!(kernel.paths()));
@@ -258,17 +263,17 @@ impl Attached {
         (daemon.pid.into(), json!(daemon.paths))
     }
 
-    /// Held by the daemon for as long as it lives.
+    /// Takes the lock that the daemon holds while it lives.
     pub(super) fn lock(directory: &Path) -> anyhow::Result<File> {
         let path = directory.join("lock");
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
         let file = file.with_context(|| format!("open {}", path.display()))?;
-        // Who looks whether it is held has it for a moment.
+        // This waits: a process that checks whether the lock is held has it for a moment.
         file.lock().with_context(|| format!("lock {}", path.display()))?;
         Ok(file)
     }
 
-    /// Whether what it depends on is there: a disk of the kernel's, or its daemon.
+    /// Whether the process or device that it depends on exists: its daemon, or a disk of the kernel.
     pub(super) fn is_alive(&self) -> bool {
         self.record.kernel.as_ref().map_or_else(|| self.is_served(), Kernel::is_alive)
     }
@@ -279,7 +284,8 @@ impl Attached {
         matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
     }
 
-    /// What it is attached as: one block device, none when it was not finished. Of loop devices all that stand on its file.
+    /// Its block devices. With open-iscsi there is at most one; otherwise these are all loop
+    /// devices on its file.
     pub(super) fn devices(&self) -> anyhow::Result<Vec<BlockDevice>> {
         if let Some(kernel) = &self.record.kernel {
             return Ok(kernel.device().map(BlockDevice::Kernel).into_iter().collect());
@@ -288,10 +294,10 @@ impl Attached {
         Ok(devices.into_iter().map(BlockDevice::Loop).collect())
     }
 
-    /// Removes the directory. Nothing is mounted in it any more.
+    /// Removes the directory. The caller has unmounted everything in it.
     pub(super) fn remove(&self) -> anyhow::Result<()> {
         let phrase = || format!("remove {}", self.directory.display());
-        // Never into a file system that is mounted there: rmdir refuses it.
+        // rmdir refuses a mount point, so files of a mounted file system are never removed.
         for place in [self.fuse(), self.new_root()] {
             match fs::remove_dir(place) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).with_context(phrase),
@@ -299,20 +305,20 @@ impl Attached {
             }
         }
         fs::remove_dir_all(&self.directory).with_context(phrase)?;
-        // Others may be attached, or the directory somebody's own.
+        // This fails, harmlessly, if other LUNs are attached or the user keeps files there.
         let _ = fs::remove_dir(root());
         Ok(())
     }
 }
 
-/// A short name of URLs: the directory of a LUN, and what the LUNs of a volume have in common.
+/// A short name made from URLs. It names the directory of a LUN, and identifies the LUNs of a volume.
 pub(super) fn name_of(urls: &str) -> String {
     let mut hasher = fnv::FnvHasher::default();
     hasher.write(urls.as_bytes());
     format!("{:016x}", hasher.finish())
 }
 
-/// A reader sees the old content or the new.
+/// Replaces a file, so that a reader sees the old content or the new.
 fn write_whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let new = path.with_extension("new");
     let phrase = || format!("write {}", path.display());

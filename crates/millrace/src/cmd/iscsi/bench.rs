@@ -1,4 +1,4 @@
-//! `bench`: one thread, one LUN, some commands in flight, over all portals of the URL.
+//! `bench` of a LUN: one thread keeps commands in flight over all portals of the URL.
 
 use super::attached::{self, Attached};
 use super::kernel_sessions;
@@ -41,7 +41,7 @@ struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     fua: Option<bool>,
     write_cache: bool,
-    /// The blocks that were sampled before hold zeros only.
+    /// The blocks that were sampled before the run hold only zeros.
     no_data: bool,
     paths: Vec<PathRecord>,
 }
@@ -123,7 +123,8 @@ fn print(args: &Bench, url: &IscsiUrl, report: &Report) -> anyhow::Result<()> {
 /// Refuses to write to a LUN that is a block device of this host, by any URL. `lun` is the identity that it reports.
 fn check_unused(url: &IscsiUrl, lun: Option<&str>) -> anyhow::Result<()> {
     let Some(all) = attached::all_visible()? else {
-        // Its directory is that of its URL, and a disk of the kernel that of its target and number; more is not seen.
+        // Without root, only two things can be checked: a mount in the directory of this URL, and a
+        // kernel disk of this target and LUN number.
         let is_attached = is_mount(&attached::fuse_of(&url.to_string())) || kernel_sessions::disk_of(url).is_some();
         return if is_attached { Err(attached_here(url, "", "millrace iscsi detach --all")) } else { Ok(()) };
     };
@@ -159,7 +160,7 @@ fn blocks(args: &Bench, bs: u64, device: &Device) -> anyhow::Result<u64> {
     }
 }
 
-/// Reads one block, alone.
+/// Reads one block while no other command is in flight.
 fn read(device: &mut Device, offset: u64, bs: u64) -> anyhow::Result<Vec<u8>> {
     device.submit(0, Command::Read { offset, buffer: vec![0; bs as usize] });
     loop {
@@ -187,13 +188,13 @@ fn measure(
             return Command::Read { offset, buffer };
         }
         if args.load.rw.is_mixed() {
-            // What a read left there may be zeros.
+            // A read may have left zeros in the buffer.
             buffer.copy_from_slice(&data);
         }
         Command::Write { offset, data: buffer, fua: args.fua }
     };
     let begun = Instant::now();
-    // A command's tag is when it was submitted.
+    // The tag of a command is the time at which it was submitted.
     let mut now = begun;
     let stamp = |now: Instant| (now - begun).as_nanos() as u64;
     for _ in 0..depth {

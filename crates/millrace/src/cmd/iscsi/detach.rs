@@ -1,4 +1,4 @@
-//! `detach`: the end of an attached LUN, or of all LUNs of a volume, whether what serves them still lives or not.
+//! `detach`: detaches a LUN, or all LUNs of a volume, also if the process that served it has ended.
 
 use super::attached::{self, Attached};
 use super::kernel_sessions;
@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 /// The daemon has this long to finish, flush and log out (its own limits are 10 s each for the first two).
 const END: Duration = Duration::from_secs(25);
-/// Programs that read all block devices (blkid, mkfs.btrfs) keep one open for less than this; udev is waited for.
+/// Programs that read all block devices (blkid, mkfs.btrfs) keep one open for less than this. The
+/// command also waits for udev.
 const GLANCE: Duration = Duration::from_secs(1);
 /// The pause between two checks.
 const LOOK: Duration = Duration::from_millis(20);
@@ -44,7 +45,7 @@ pub(super) fn run(args: &Detach) -> anyhow::Result<()> {
     }
 }
 
-/// Those that are one volume together; each of the others by itself.
+/// Groups LUNs by volume; a LUN without a volume is a group of its own.
 fn volumes(all: &[Attached]) -> Vec<Vec<&Attached>> {
     let mut volumes: Vec<Vec<&Attached>> = Vec::new();
     for attached in all {
@@ -83,7 +84,8 @@ fn detach(luns: &[&Attached]) -> anyhow::Result<()> {
     after_glances(|| check_all_unused(luns)).and_then(|()| undo(luns.iter().copied())).with_context(phrase)
 }
 
-/// A check that nobody uses something, made again while who found to use it may only be looking at it.
+/// Repeats a check for users of a device until it passes or [`GLANCE`] has passed, because a
+/// program may only read all devices briefly.
 pub(super) fn after_glances(check: impl Fn() -> anyhow::Result<()>) -> anyhow::Result<()> {
     if check().is_err() {
         kernel::settle(&Nobody);
@@ -106,7 +108,7 @@ fn check_all_unused(luns: &[&Attached]) -> anyhow::Result<()> {
     kernel_sessions::check_unused(luns)
 }
 
-/// Refuses what others than our own mount use: nothing has been changed yet.
+/// Refuses a device that anything but the attachment's own mount uses. Nothing has been changed yet.
 fn check_unused(attached: &Attached, device: &BlockDevice) -> anyhow::Result<()> {
     let own = attached.record.mount.as_deref().map(|directory| format!("a mount at {}", directory.display()));
     let users: Vec<String> = device.users().into_iter().filter(|user| Some(user) != own.as_ref()).collect();
@@ -119,14 +121,14 @@ fn check_unused(attached: &Attached, device: &BlockDevice) -> anyhow::Result<()>
     ))
 }
 
-/// Undoes what `attach` did of LUNs that are by themselves or one volume together, as far as it came. What can be undone is, also
-/// when something of another LUN cannot.
+/// Undoes what `attach` has done for a LUN, or for the LUNs of one volume. Once the file system is
+/// unmounted, a LUN that cannot be undone does not keep the others from being undone.
 pub(super) fn undo<'a>(luns: impl IntoIterator<Item = &'a Attached>) -> anyhow::Result<()> {
     let mut found = Vec::new();
     for attached in luns {
         found.push((attached, attached.devices()?));
     }
-    // Of a volume this is one mount, which is gone after the first of them.
+    // The LUNs of a volume have one mount, which the first of them removes.
     for (attached, devices) in &found {
         if let Some(directory) = &attached.record.mount {
             unmount_own(directory, devices)?;
@@ -138,7 +140,7 @@ pub(super) fn undo<'a>(luns: impl IntoIterator<Item = &'a Attached>) -> anyhow::
     taken.into_iter().collect()
 }
 
-/// Takes one of our own client away whose file system is not mounted any more.
+/// Removes a LUN of Millrace's own client after its file system was unmounted.
 fn take_away(attached: &Attached, devices: &[BlockDevice]) -> anyhow::Result<()> {
     for device in devices {
         if let BlockDevice::Loop(device) = device {
@@ -147,20 +149,20 @@ fn take_away(attached: &Attached, devices: &[BlockDevice]) -> anyhow::Result<()>
     }
     stop_daemon(attached)?;
     let fuse = attached.fuse();
-    // Of a daemon that was killed.
+    // A daemon that was killed leaves its mount.
     if is_mount(&fuse) && unmount(&fuse, false).is_err() {
         unmount(&fuse, true)?;
     }
     attached.remove()
 }
 
-/// Unmounts, if it is still our device that is mounted there.
+/// Unmounts the directory if one of these devices is still mounted there.
 fn unmount_own(directory: &Path, devices: &[BlockDevice]) -> anyhow::Result<()> {
     let is_ours = devices.iter().flat_map(BlockDevice::mounts).any(|mount| mount.directory == directory);
     if !is_ours {
         return Ok(());
     }
-    // What waits for a session that is gone waits for ever.
+    // Without its sessions, a device would make the unmount wait forever.
     for device in devices {
         if let BlockDevice::Kernel(device) = device
             && device.disks().is_empty()
@@ -168,7 +170,7 @@ fn unmount_own(directory: &Path, devices: &[BlockDevice]) -> anyhow::Result<()> 
             device.fail_without_path();
         }
     }
-    // Of a caller that stands there: this process would be in its own way.
+    // The caller may have started this process in the mount, which the process would then keep busy.
     if std::env::current_dir().is_ok_and(|place| place.starts_with(directory)) {
         let _ = std::env::set_current_dir("/");
     }
@@ -179,15 +181,15 @@ fn unmount_own(directory: &Path, devices: &[BlockDevice]) -> anyhow::Result<()> 
     })
 }
 
-/// SIGTERM, and SIGKILL when that is not enough.
+/// Ends the daemon by SIGTERM, then by SIGKILL.
 fn stop_daemon(attached: &Attached) -> anyhow::Result<()> {
     for signal in [Signal::TERM, Signal::KILL] {
         if !attached.is_served() {
             return Ok(());
         }
-        // The number is that of the process that holds the lock: it wrote it.
+        // The process that holds the lock has written this number.
         if let Some(pid) = attached.daemon().and_then(|daemon| Pid::from_raw(daemon.pid.cast_signed())) {
-            // One that has ended meanwhile is what is wanted.
+            // An error means that the process has already ended.
             let _ = kill_process(pid, signal);
         }
         let _ = host::poll(END, LOOK, || Ok::<_, ()>((!attached.is_served()).then_some(())));

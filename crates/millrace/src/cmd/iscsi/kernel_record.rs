@@ -1,10 +1,10 @@
-//! What is recorded of a LUN that is attached by open-iscsi, and what is there of it now.
+//! The record of a LUN that open-iscsi attached, and its current state.
 
 use initiator::kernel::{Disk, KernelDevice, is_logged_in};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// How a LUN is attached by open-iscsi.
+/// The attachment of a LUN by open-iscsi.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Kernel {
     /// The name of the target.
@@ -20,11 +20,11 @@ pub(super) struct Kernel {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct KernelSession {
     pub(super) portal: SocketAddr,
-    /// The kernel's number of it; none before it is there.
+    /// The kernel's number of the session; `None` before the session exists.
     pub(super) number: Option<u32>,
 }
 
-/// A path as it is now.
+/// The current state of a path.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct KernelPath {
     pub(super) portal: SocketAddr,
@@ -32,7 +32,7 @@ pub(super) struct KernelPath {
     pub(super) state: &'static str,
     /// The kernel's number of its session.
     session: Option<u32>,
-    /// As in `sda`.
+    /// Such as `sda`.
     disk: Option<String>,
 }
 
@@ -41,22 +41,22 @@ impl Kernel {
         self.sessions.iter().filter_map(|session| session.number).collect()
     }
 
-    /// What is there of it now.
+    /// The device, if it exists now.
     pub(super) fn device(&self) -> Option<KernelDevice> {
         KernelDevice::find(self.lun, &self.numbers(), self.map.as_deref())
     }
 
-    /// Whether it has a disk: a multipath device without one is of no use.
+    /// Whether it has a disk. A multipath device without a disk cannot do I/O.
     pub(super) fn is_alive(&self) -> bool {
         self.device().is_some_and(|device| !device.disks().is_empty())
     }
 
-    /// `dm-multipath`, or `scsi-disk` where there is one path.
+    /// `dm-multipath`, or `scsi-disk` without a multipath device.
     pub(super) const fn kind(&self) -> &'static str {
         if self.map.is_some() { "dm-multipath" } else { "scsi-disk" }
     }
 
-    /// Its paths as they are now.
+    /// The current state of its paths.
     pub(super) fn paths(&self) -> Vec<KernelPath> {
         let device = self.device();
         let disks = device.as_ref().map(KernelDevice::disks).unwrap_or_default();

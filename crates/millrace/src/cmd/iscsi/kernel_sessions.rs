@@ -7,14 +7,14 @@ use initiator::IscsiUrl;
 use initiator::attach::BlockDevice;
 use initiator::kernel::{KernelDevice, Portal, other_devices, release, sessions_of};
 
-/// The LUN as a disk of the kernel's initiator, whoever logged in.
+/// The LUN's disk of the kernel's initiator, whichever program logged in.
 pub(super) fn disk_of(url: &IscsiUrl) -> Option<KernelDevice> {
     let (target, lun) = url.target.as_ref()?;
     let sessions: Vec<u32> = sessions_of(target.as_str()).iter().map(|session| session.number).collect();
     KernelDevice::find(*lun, &sessions, None)
 }
 
-/// Refuses a LUN that somebody uses as a disk of the kernel's initiator.
+/// Refuses a LUN whose disk of the kernel's initiator is in use.
 pub(super) fn check_disk_unused(url: &IscsiUrl) -> anyhow::Result<()> {
     let Some(device) = disk_of(url) else { return Ok(()) };
     let users = device.users();
@@ -38,7 +38,7 @@ fn of_these_alone<'a>(luns: &[&'a Attached], all: &[Attached]) -> Vec<(&'a str, 
     let others: Vec<&Kernel> = all.iter().filter(is_other).filter_map(|other| other.record.kernel.as_ref()).collect();
     for kernel in luns.iter().filter_map(|lun| lun.record.kernel.as_ref()) {
         for session in &kernel.sessions {
-            // One with a smaller number was lost before this one was made over the same portal.
+            // A session with a smaller number was lost before this one was made over the same portal.
             let is_used =
                 |one: &KernelSession| one.portal == session.portal && (one.number.is_none() || one.number >= session.number);
             let uses = |other: &&Kernel| other.target == kernel.target && other.sessions.iter().any(is_used);
@@ -68,7 +68,7 @@ fn others_on(sessions: &[(&str, &KernelSession)], luns: &[&Attached]) -> Vec<Ker
     targets.into_iter().flat_map(of).collect()
 }
 
-/// Refuses to end sessions that others use: by what is not one of these LUNs.
+/// Fails if a device that is not one of these LUNs is in use and needs the sessions that would end.
 pub(super) fn check_unused(luns: &[&Attached]) -> anyhow::Result<()> {
     let all = attached::all()?;
     for device in others_on(&of_these_alone(luns, &all), luns) {
@@ -90,7 +90,7 @@ pub(super) fn take_away(luns: &[(&Attached, Vec<BlockDevice>)]) -> anyhow::Resul
     let (all, these) = (attached::all()?, luns.iter().map(|(attached, _)| *attached).collect::<Vec<_>>());
     let ending = of_these_alone(&these, &all);
     let ends = |number: &u32| ending.iter().any(|(_, session)| session.number == Some(*number));
-    // Nobody uses them: they go with their sessions.
+    // No program uses these devices. They end with their sessions.
     let mut devices = others_on(&ending, &these);
     devices.iter().try_for_each(KernelDevice::flush)?;
     for (attached, found) in luns {

@@ -1,4 +1,4 @@
-//! `list`: what is attached.
+//! `list`: shows the attached LUNs.
 
 use super::attached::{self, Attached, Daemon};
 use results::sizes::bytes_text;
@@ -25,7 +25,7 @@ pub(super) fn run(args: &List) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `attached`, or what is wrong.
+/// The state of an attachment: attached, unfinished or dead.
 fn state(attached: &Attached) -> &'static str {
     match (attached.is_alive(), attached.record.device.is_some()) {
         (true, true) => "attached",
@@ -38,7 +38,7 @@ fn object(attached: &Attached) -> Value {
     let record = &attached.record;
     let (pid, paths) = attached.pid_and_paths();
     let pid = attached.is_served().then_some(pid);
-    // The kernel counts requests elsewhere (/sys/block/NAME/stat), and has no log of its own.
+    // With open-iscsi the kernel counts requests elsewhere (/sys/block/NAME/stat), and there is no log.
     let daemon = record.kernel.is_none().then(|| attached.daemon().unwrap_or_default());
     let of = |count: fn(&Daemon) -> u64| daemon.as_ref().map(count);
     json!({"url": record.url, "lun": record.lun, "bytes": record.bytes, "block_bytes": record.block_bytes, "state": state(attached),

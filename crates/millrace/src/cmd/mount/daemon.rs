@@ -31,7 +31,7 @@ impl Daemon {
             eprintln!("millrace: removed the dead mount at {}: its process had ended", self.directory.display());
         }
         allow_many_files();
-        // Before there are threads, which inherit it.
+        // Threads inherit this setting, so it is made before they start.
         let flusher = configure_io_flusher_behavior(true);
         dnfs::report_to(report);
         let spec = MountSpec { local_path: self.directory.as_os_str().as_bytes().to_vec(), url: self.url.clone() };
@@ -56,13 +56,13 @@ impl Daemon {
     }
 }
 
-/// Each open file of a program is a descriptor here.
+/// Raises the limit of open files: each open file of a program has a descriptor in this process.
 fn allow_many_files() {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
-/// Starts a process that commits for this one if it is killed.
+/// Starts a keeper, which commits for this process if it is killed.
 fn ensure_keeper(mount: &Mount, directory: &Path, url: &str) {
     let path = directory.as_os_str().as_bytes();
     // A path with an equals sign could not be distinguished from the URL; the keeper does not need it.

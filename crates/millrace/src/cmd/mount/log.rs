@@ -1,4 +1,4 @@
-//! Where the process that serves a mount writes its messages.
+//! Directs the messages of the process that serves a mount.
 
 use crate::error_printing::hinted;
 use anyhow::anyhow;
@@ -48,7 +48,7 @@ impl Write for SystemLog {
         const PRIORITY: u32 = 3 << 3 | 5;
         if let Some(socket) = &self.0 {
             let head = format!("<{PRIORITY}>millrace[{}]: ", std::process::id());
-            // Does not wait for a log that is full.
+            // The socket does not block: a message is lost if the log is full.
             let _ = socket.send(&[head.as_bytes(), text.trim_ascii()].concat());
         }
         Ok(text.len())

@@ -19,7 +19,7 @@ pub(super) struct Options {
 const REMOUNT: &str = "a mount of millrace cannot be changed: unmount it, and mount it again with the other options";
 
 impl std::str::FromStr for Options {
-    /// Why an option is refused.
+    /// The reason why an option is refused.
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -44,7 +44,7 @@ impl std::str::FromStr for Options {
 }
 
 fn unknown(option: &str) -> String {
-    // An option of nfs(5) that a URL takes, or refuses with a reason.
+    // The option may be one of nfs(5) that a URL accepts, or refuses with a reason.
     let url = format!("nfs://HOST/EXPORT?{option}");
     match url.parse::<dnfs::NfsUrl>() {
         Ok(_) => return format!("{option} is an option of the client: write it into the URL, as in {url}"),
@@ -89,9 +89,10 @@ fn is_for_others(name: &str) -> bool {
     NAMES.contains(&name) || name.starts_with("x-") || name.starts_with("X-")
 }
 
-/// The arguments of this process, with those of mount(8) put into the form of `millrace mount`: `mount.fuse.millrace URL DIR [-sfnv] [-N
-/// NAMESPACE] [-o OPTIONS] [-t TYPE]` (mount(8), "external helpers"), and `millrace URL DIR [-o OPTIONS]`, by which mount.fuse(8) calls the
-/// program that a type names.
+/// The arguments of this process, in the form of `millrace mount` if mount(8) or mount.fuse(8)
+/// called it. mount(8) calls `mount.fuse.millrace URL DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t
+/// TYPE]` (mount(8), "external helpers"). mount.fuse(8) calls the program that a type names:
+/// `millrace URL DIR [-o OPTIONS]`.
 pub(crate) fn of_mount_program(arguments: Vec<OsString>) -> Vec<OsString> {
     let is_helper = arguments.first().is_some_and(|name| Path::new(name).file_name() == Some(OsStr::new(HELPER)));
     let is_url = arguments.get(1).is_some_and(|argument| argument.as_encoded_bytes().starts_with(b"nfs://"));

@@ -1,4 +1,5 @@
-//! `bench`: one file, some calls in flight: of one thread on one connection, in a mixed load each of a thread and a connection of its own.
+//! `bench` of a file: one thread keeps calls in flight on one connection. In a mixed load each call
+//! in flight has a thread and a connection of its own.
 
 use super::Progress;
 use super::copy::{Writer, create};
@@ -15,11 +16,11 @@ use std::cell::Cell;
 use std::io::{IoSlice, IoSliceMut};
 use std::time::Instant;
 
-/// Size of a file that is created when no size is given.
+/// Size of a file that is created without --size.
 const DEFAULT_BYTES: u64 = 256 << 20;
-/// Calls in flight of a mixed load, each with a thread and a connection.
+/// The largest number of calls in flight of a mixed load. Each has a thread and a connection.
 const MIXED_DEPTH_MAX: u16 = 64;
-/// Names ending so are the bench's own: it may write to them again.
+/// A file with this suffix belongs to the benchmark, which may overwrite it.
 const OWN_SUFFIX: &str = ".bench";
 
 #[derive(clap::Args)]
@@ -54,11 +55,11 @@ struct Report {
     #[serde(flatten)]
     rates: Rates,
     stable: Option<String>,
-    /// The blocks that were sampled before hold zeros only.
+    /// The blocks that were sampled before the run hold only zeros.
     no_data: bool,
     resends: u64,
     reconnects: u64,
-    /// With `slots=` in the URL.
+    /// Set with `slots=` in the URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     slots: Option<SlotReport>,
 }
@@ -88,7 +89,7 @@ pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses a block that the server does not take, or the file does not hold.
+/// Refuses a block that is larger than the server's limit or than the file.
 fn check(args: &Bench, target: &Target, bs: u64, size: u64) -> anyhow::Result<()> {
     let parts = target.client.parts();
     let limits = [(args.load.rw.is_read(), parts.rtmax), (args.load.rw.is_write(), parts.wtmax)];
@@ -113,7 +114,7 @@ fn one(args: &Bench, target: &Target, file: &FileHandle, (bs, depth): (u64, u16)
         let mut buffer = vec![0; bs.min(u64::from(parts.rtmax)) as usize];
         client.read(file, offset, &mut [IoSliceMut::new(&mut buffer)]).map(|_| buffer)
     };
-    // Connections and caches are warm before the first measured call.
+    // One read warms connections and caches before the first measured call.
     read(0)?;
     let no_data = args.load.rw.is_read() && holds_zeros(blocks, bs, read)?;
     let (before, slots_before, begun) = (client.counters(), client.slots(), Instant::now());
@@ -156,7 +157,8 @@ fn print(args: &Bench, report: &Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The file and its size, made first with --create. Data that is not ours is never written over without --overwrite.
+/// Opens the file, and makes it first with --create. Returns its size too. Without --overwrite, a
+/// benchmark that writes refuses a file that is not its own.
 fn open(args: &Bench, target: &Target) -> anyhow::Result<(FileHandle, u64)> {
     let writes = args.load.rw.is_write();
     if target.object.is_some() || !args.create {
@@ -179,7 +181,7 @@ fn open(args: &Bench, target: &Target) -> anyhow::Result<(FileHandle, u64)> {
         let file = create(&target.client, dir, name, Some(0o644))?;
         let mut writer = Writer::new(&target.client, &file);
         let mut progress = Progress::new();
-        // Not zeros: neither server nor wire may find a short cut.
+        // The data is not zeros, which a server or a network could shorten.
         let chunk: Vec<u8> = (0..4u32 << 20).map(|byte| (byte.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         while writer.offset < size {
             let bytes = (size - writer.offset).min(chunk.len() as u64) as usize;
@@ -205,7 +207,7 @@ struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    /// As a program with one thread and blocking calls sees it.
+    /// Makes one blocking call after another, as a program with one thread does.
     fn one_at_a_time(&self, offsets: &mut Offsets, mut mix: Mix, meter: &mut Meter) -> Result<(), dnfs::Error> {
         let data = pattern(self.bs);
         let mut buffer = data.clone();
@@ -224,13 +226,13 @@ impl Calls<'_> {
         Ok(())
     }
 
-    /// Calls of one kind in one pipeline.
+    /// Keeps calls of one kind in flight in one pipeline.
     fn many_at_a_time(&self, depth: u16, meter: &mut Meter) -> Result<(), dnfs::Error> {
         let is_read = !self.args.load.rw.is_write();
         let work = if is_read { Work::Read } else { Work::Write(self.args.promise()) };
         let mut pipeline = self.client.pipeline(self.file, work, self.bs as u32, usize::from(depth), &pattern(self.bs))?;
         let mut offsets = Offsets::new(self.args.load.rw, self.blocks, self.bs);
-        // The clock is read for some calls only: a call more at the end does no harm.
+        // The clock is read only for every 16th call: some more calls at the end do no harm.
         let (mut made, now) = (0u32, Cell::new(Instant::now()));
         let over = Cell::new(false);
         let mut next = || {
@@ -246,7 +248,7 @@ impl Calls<'_> {
         })
     }
 
-    /// Reads and writes, each thread with a call in flight.
+    /// Reads and writes in threads, each with one call in flight.
     fn of_threads(&self, depth: u16, meter: &mut Meter) -> Result<(), dnfs::Error> {
         let one = |thread: u64| {
             let mut offsets = Offsets::of_thread(self.args.load.rw, self.blocks, self.bs, thread);

@@ -12,11 +12,11 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Seek, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Bytes moved by one call of the client, which cuts them and keeps the parts in flight.
+/// Bytes of one call of the client, which splits them and keeps the parts in flight.
 const CHUNK_BYTES: usize = 4 << 20;
 /// Printed at the first signal.
 const INTERRUPTED: &str = "interrupted: removing the incomplete copy; a second signal ends the program at once";
-/// Times a file is resent because the server lost unstable data.
+/// Attempts to send a file. Each further attempt follows a loss of unstable data by the server.
 const ROUNDS_MAX: usize = 3;
 
 #[derive(clap::Args)]
@@ -81,14 +81,14 @@ pub(super) fn cp(args: &Cp) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One file is copied at a time; a program on a mount copies trees.
+/// The error for a directory: this command copies single files, a program on a mount copies trees.
 fn a_directory(from: &str) -> anyhow::Error {
     let hint =
         "copy its files one by one, or all by cp on a mount: millrace exec --mount /mnt/x=nfs://HOST/EXPORT -- cp -r DIR /mnt/x/";
     refusal(format!("copy {from}: it is a directory"), hint)
 }
 
-/// The reader of our output went away: nothing more to do.
+/// Ignores the error if the reader of stdout has closed it.
 pub(super) fn closed_is_fine(error: io::Error) -> anyhow::Result<()> {
     if error.kind() == ErrorKind::BrokenPipe { Ok(()) } else { Err(error).context("write to stdout") }
 }
@@ -107,7 +107,8 @@ fn read_file(client: &Client, file: &FileHandle, mut sink: impl FnMut(&[u8]) -> 
     }
 }
 
-/// Into a new file beside the destination, made durable, then renamed over it: a copy is whole or not there.
+/// Copies into a new file beside the destination, syncs it, and renames it over the destination: a
+/// copy is complete or does not exist.
 fn download(from: &str, to: &str, interrupts: &Interrupts) -> anyhow::Result<u64> {
     let source = Target::find(from)?;
     let (handle, attributes) = source.file()?;
@@ -165,7 +166,7 @@ fn sibling(path: &Path) -> PathBuf {
     path.with_file_name(format!(".{name}.{}.part", std::process::id()))
 }
 
-/// The same in the other direction.
+/// Like [`download`], from this host to the server.
 fn upload(from: &str, to: &str, interrupts: &Interrupts) -> anyhow::Result<u64> {
     let mut source = File::open(from).map_err(|error| {
         let hint = if error.kind() == ErrorKind::NotFound { "check the path; a file of a server begins with nfs://" } else { "" };
@@ -201,7 +202,7 @@ fn upload(from: &str, to: &str, interrupts: &Interrupts) -> anyhow::Result<u64> 
     copied.with_context(|| format!("copy {from} to {}", target.url))
 }
 
-/// A new empty file.
+/// Creates a new, empty file.
 pub(super) fn create(client: &Client, dir: &FileHandle, name: &[u8], mode: Option<u32>) -> Result<FileHandle, Error> {
     let attributes = SetAttributes { mode, ..SetAttributes::default() };
     match client.create(dir, name, CreateMode::Guarded(attributes))? {
@@ -210,7 +211,8 @@ pub(super) fn create(client: &Client, dir: &FileHandle, name: &[u8], mode: Optio
     }
 }
 
-/// Sends all of it, unstable, then commits; again from the start if the server lost some in between.
+/// Sends the file with unstable writes, then commits. If the server lost data in between, sends the
+/// file again from the start.
 fn send_file(client: &Client, file: &FileHandle, source: &mut File, size: u64, interrupts: &Interrupts) -> anyhow::Result<u64> {
     let mut progress = Progress::new();
     for _ in 0..ROUNDS_MAX {
@@ -263,7 +265,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Makes it durable; false when some of it may be lost.
+    /// Commits the writes. Returns false if the server may have lost some of them.
     pub(super) fn commit(&self) -> Result<bool, Error> {
         let Some(written) = self.verifier else { return Ok(!self.lost) };
         let (verifier, _) = self.client.commit(self.file)?;
@@ -271,7 +273,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Fills the buffer as far as the source goes: pipes give less at a time.
+/// Fills the buffer unless the source ends: one read of a pipe may return less.
 fn fill(source: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
     let mut have = 0;
     while let Some(rest) = buffer.get_mut(have..).filter(|rest| !rest.is_empty()) {

@@ -1,4 +1,4 @@
-//! `counters`: what the segments of this host's mounts contain.
+//! `counters`: shows what the segments of this host's mounts contain.
 
 pub(crate) mod gather;
 mod options;
@@ -94,7 +94,7 @@ pub(super) fn run(args: &Counters) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The directory that the user named, as an absolute path, if it has the segment of a mount.
+/// The directory that the user named, as an absolute path. Fails if it has no segment of a mount.
 fn of_mount(named: &Path) -> anyhow::Result<PathBuf> {
     let directory = std::path::absolute(named).map_err(|_| no_mount(named, "the path is empty"))?;
     match directory.join("segment").metadata() {
@@ -114,7 +114,7 @@ fn no_mount(named: &Path, why: &str) -> anyhow::Error {
     refusal(format!("read the counters in {}: {why}", named.display()), hint)
 }
 
-/// What is not among the figures goes to stderr.
+/// Prints on stderr what the figures leave out.
 fn say_left_out(mounts: &Mounts, dead: usize) {
     for (directory, error) in &mounts.unreadable {
         eprintln!("millrace: {} is not shown: {error}", directory.display());

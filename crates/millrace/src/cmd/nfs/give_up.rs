@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::cmd::runtime;
 use crate::error_printing::{hinted, refusal};
 
-/// Timeout of the question for the volume.
+/// Timeout of the request that asks the server whether it has the volume.
 const ANSWER: Duration = Duration::from_secs(5);
 /// How long the keeper may take to commit, after the server has answered.
 const SAVE: Duration = Duration::from_secs(30);
@@ -61,9 +61,9 @@ there is no such mount, or the command failed.";
 enum Outcome {
     /// There is no such mount.
     Nothing,
-    /// The server has everything.
+    /// The server has all data.
     Saved,
-    /// Something is lost.
+    /// Data is lost.
     Lost,
 }
 
@@ -118,7 +118,7 @@ fn processes(found: &Found) -> MountProcesses {
     processes_of(std::slice::from_ref(&found.directory)).pop().unwrap_or_default()
 }
 
-/// The mount that the user named; `None` if there is no such mount.
+/// The mount that the user named, or the only one. `None` if there is no such mount.
 fn find(wanted: Option<&OsStr>) -> anyhow::Result<Option<Found>> {
     let root = match wanted.map(Path::new).and_then(|path| path.join("segment").is_file().then(|| path.parent()).flatten()) {
         Some(root) => std::path::absolute(root)?,
@@ -148,7 +148,7 @@ fn find(wanted: Option<&OsStr>) -> anyhow::Result<Option<Found>> {
     Ok(all.pop())
 }
 
-/// `/db on nfs://filer/vol` of each path at which programs had it, newest first.
+/// `/db on nfs://filer/vol` for each path at which programs had the mount, newest first.
 fn all_names(observer: &Observer) -> Vec<String> {
     observer.paths().iter().map(|path| format!("{} on {}", path.path, path.url)).collect()
 }
@@ -161,7 +161,8 @@ fn is_meant(found: &Found, wanted: &OsStr) -> bool {
     is_directory || found.observer.paths().iter().any(|known| known.path == path || url.as_ref() == Some(&known.url))
 }
 
-/// The argument with which its keeper was started, with all options; else the noted path and URL, without options.
+/// The mount argument of its keeper, with all options. Without a keeper, the recorded path and URL,
+/// without options.
 fn mount_text(found: &Found) -> Option<Vec<u8>> {
     let of_keeper = processes(found).keepers.iter().find_map(|pid| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
@@ -171,7 +172,8 @@ fn mount_text(found: &Found) -> Option<Vec<u8>> {
     of_keeper.or_else(|| found.observer.paths().first().map(|path| format!("{}={}", path.path, path.url).into_bytes()))
 }
 
-/// If the server answers, waits until the keeper has saved everything. Returns the files with data that is not saved, and the reason.
+/// If the server answers, waits until the keeper has saved everything. Returns the files with data
+/// that is not saved, and the reason.
 fn save(found: &Found) -> anyhow::Result<(Vec<UnsavedFile>, String)> {
     let unsaved = || found.observer.unsaved().map_err(dnfs::Error::from).with_context(|| format!("give up {}", found.name));
     let text = mount_text(found);
@@ -211,13 +213,13 @@ fn not_saved(found: &Found, left: &[UnsavedFile], reason: &str) -> anyhow::Error
     refusal(what, hint)
 }
 
-/// How much data of how many files.
+/// The number of bytes and of files.
 fn files(files: &[UnsavedFile]) -> String {
     let bytes: u64 = files.iter().map(|file| file.kept_bytes).sum();
     format!("{bytes} bytes of {} {}", files.len(), if files.len() == 1 { "file" } else { "files" })
 }
 
-/// The files, a line each.
+/// One line for each file.
 fn listed(files: &[UnsavedFile]) -> String {
     let mut text = String::new();
     for file in files.iter().take(FILES_SHOWN) {

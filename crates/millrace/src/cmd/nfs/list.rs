@@ -11,7 +11,7 @@ use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 
-/// Names held of one directory: a listing is sorted, so it is held whole.
+/// The largest number of names of one directory. All of them are in memory, because a listing is sorted.
 const NAMES_MAX: usize = 10_000_000;
 
 #[derive(clap::Args)]
@@ -170,7 +170,7 @@ fn full_iso(time: FileTime) -> String {
 fn format_time(time: FileTime, format: &[BorrowedFormatItem<'_>]) -> String {
     let nanoseconds = i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
     let text = OffsetDateTime::from_unix_timestamp_nanos(nanoseconds).ok().and_then(|time| time.format(format).ok());
-    // Only a time after the year 9999 has no such form.
+    // Only a time after the year 9999 cannot be formatted.
     text.unwrap_or_else(|| time.seconds.to_string())
 }
 

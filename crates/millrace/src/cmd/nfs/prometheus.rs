@@ -1,5 +1,6 @@
-//! `counters --prometheus`: the counters of the mounts as a page for node_exporter's textfile collector. A program under
-//! `millrace exec` has no port of its own to be scraped at: what it did is in the segment, which outlives it.
+//! `counters --prometheus`: the counters of the mounts as a page for node_exporter's textfile
+//! collector. A program under `millrace exec` has no port that could be scraped. Its counters are
+//! in the segment, which outlives it.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -12,7 +13,7 @@ use filer::metrics::text::{Page, Type};
 
 use crate::cmd::runtime;
 
-/// What is counted of one mount, and the directory that names it.
+/// The counters of one mount, and its directory.
 struct Mount {
     runtime_dir: String,
     paths: Vec<MountPath>,
@@ -34,11 +35,11 @@ impl Mount {
     }
 }
 
-/// The page: of one mount, or of every mount of this user. Without any it says so: no mount is no error for a collector. Nor is
-/// one of another version of this program, which is counted.
+/// The page for one mount, or for every mount of this user. For a collector it is not an error if
+/// no mount exists. Mounts that another version of this program made are only counted.
 pub(super) fn page(runtime_dir: Option<&Path>) -> anyhow::Result<String> {
     let (mut mounts, mut unreadable) = (Vec::new(), 0);
-    // A mount that is made or removed at this moment has no segment yet, or none any more.
+    // A mount that is being made or removed has no segment.
     if let Some(directory) = runtime_dir {
         let path = directory.display();
         runtime::check(directory.parent().unwrap_or(directory))?;
@@ -114,7 +115,7 @@ fn operations(page: &mut Page, mounts: &[Mount]) {
     }
 }
 
-/// Mounts with a limit (`slots=`) have these.
+/// The metrics of mounts with a limit (`slots=`).
 fn slots(page: &mut Page, mounts: &[Mount]) {
     let limited: Vec<(&str, SlotUse)> =
         mounts.iter().filter_map(|mount| Some((mount.runtime_dir.as_str(), mount.activity.slots?))).collect();

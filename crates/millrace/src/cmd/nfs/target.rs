@@ -1,4 +1,4 @@
-//! From a URL to the object it names: mount what can be mounted, then walk the rest.
+//! Finds the object that a URL names: mounts what can be mounted, then looks up the rest of the path.
 
 use anyhow::{Context, anyhow};
 use dnfs::{Attributes, Client, Credentials, Error, FileHandle, FileKind, FsError, NfsUrl};
@@ -8,7 +8,7 @@ use crate::error_printing::refusal;
 /// Symbolic links followed in one path, as in Linux.
 const LINKS_MAX: usize = 40;
 
-/// What a URL names.
+/// The object that a URL names.
 pub(super) struct Target {
     pub(super) client: Client,
     pub(super) url: NfsUrl,
@@ -19,7 +19,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Finds it; only the last component may be missing.
+    /// Finds the object. Only the last component may be missing.
     pub(super) fn find(url: &str) -> anyhow::Result<Self> {
         let url: NfsUrl = url.parse().context("use the URL")?;
         let (client, rest) = Client::mount_prefix(&url, &Credentials::of_process()).with_context(|| format!("mount {url}"))?;
@@ -70,7 +70,8 @@ impl Target {
                     let why = format!("{name} is a symbolic link, and more than {LINKS_MAX} links follow one another");
                     return Err(refusal(why, "name the target of the link by its URL"));
                 }
-                // An absolute link leads to a path of the host that mounts; this command mounts nothing.
+                // An absolute link is a path on the host that mounts the export; this command
+                // mounts nothing.
                 if text.starts_with(b"/") {
                     let why = format!("{name} is a symbolic link to the absolute path {}", String::from_utf8_lossy(&text));
                     return Err(refusal(

@@ -1,4 +1,4 @@
-//! `millrace orders conform`: the record of a run checked against the rules of the specification.
+//! `millrace orders conform`: checks the record of a run against the rules of the specification.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use results::orders_run::OrdersRun;
 use super::text;
 use crate::error_printing::hinted;
 
-/// What `--help` adds.
+/// The text after the options in `--help`.
 pub(super) const HELP: &str = "\
 Rules: shares of the mix, rollbacks, lines, remote lines and payments, customers by name, skipped
 deliveries, New-Orders per minute and warehouse (paced), 90th percentiles and averages of response

@@ -1,4 +1,4 @@
-//! Which database, and how it is reached: the options of every command of `millrace orders` that connects to one.
+//! The options of every command of `millrace orders` that connects to a database.
 
 use clap::{ArgAction, Parser};
 use orders::any::AnyDatabase;
@@ -30,14 +30,14 @@ pub(super) struct DatabaseArgs {
 }
 
 impl DatabaseArgs {
-    /// The database of these options; nothing is connected yet.
+    /// Opens the database of these options, without connecting.
     pub(super) fn open(&self, mode: Mode) -> anyhow::Result<AnyDatabase> {
         let database = AnyDatabase::open(&self.options(), mode)?;
         warn(database.warning());
         Ok(if self.portable { database.portable()? } else { database })
     }
 
-    /// The same where only a PostgreSQL will do.
+    /// Like [`Self::open`], for commands that need PostgreSQL.
     pub(super) fn open_postgres(&self) -> anyhow::Result<Postgres> {
         let database = Postgres::open(&self.options())?;
         warn(database.warning());
@@ -50,14 +50,14 @@ impl DatabaseArgs {
     }
 }
 
-/// A PostgreSQL that is named by a connection string alone.
+/// Opens a PostgreSQL database by a connection string alone.
 pub(super) fn postgres(dsn: &str) -> anyhow::Result<Postgres> {
     let database = Postgres::parse(dsn)?;
     warn(database.warning());
     Ok(database)
 }
 
-/// Prints what libpq would print.
+/// Prints the warning that libpq would print.
 fn warn(warning: Option<&str>) {
     if let Some(warning) = warning {
         eprintln!("WARNING: {warning}");

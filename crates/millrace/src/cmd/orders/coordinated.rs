@@ -1,4 +1,4 @@
-//! Several drivers of one run: the options of `orders run`, and `orders merge`.
+//! Runs with several drivers: the options of `orders run`, and `orders merge`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use results::orders_run::OrdersRun;
 use super::{connection, text};
 use crate::cmd::values::whole;
 
-/// What `orders merge --help` adds.
+/// The text after the options in `orders merge --help`.
 pub(super) const MERGE_HELP: &str = "\
 Computes the record of a run again from what its drivers left in the results database, for example
 if a driver that was counted as lost has stored its record later.
@@ -49,7 +49,7 @@ pub(super) struct CoordinationArgs {
 }
 
 impl CoordinationArgs {
-    /// The run that this is one driver of, if there are several.
+    /// The run that this driver shares with others. `None` without --results-db.
     pub(super) fn shared_run(&self) -> anyhow::Result<Option<SharedRun>> {
         let (Some(dsn), Some(run), Some(drivers)) = (&self.results_db, &self.run, self.drivers) else {
             return Ok(None);
@@ -81,7 +81,7 @@ pub(super) struct MergeArgs {
     help: Option<bool>,
 }
 
-/// `orders merge`.
+/// Runs `orders merge`.
 pub(super) async fn merge(args: MergeArgs) -> anyhow::Result<ExitCode> {
     let merged = coordination::merged(&connection::postgres(&args.results_db)?, &args.run).await?;
     if args.json {
@@ -122,12 +122,12 @@ pub(super) fn common_options(options: &RunOptions, database: &impl Database) -> 
     common
 }
 
-/// 0 when every driver finished, else 3.
+/// Exit code 0 if every driver finished, else 3.
 pub(super) fn exit_code(merged: &OrdersRun) -> ExitCode {
     if coordination::is_whole(merged) { ExitCode::SUCCESS } else { ExitCode::from(3) }
 }
 
-/// Progress of the coordination on stderr.
+/// Prints the progress of the coordination on stderr.
 pub(super) fn print_event(event: &CoordinationEvent) {
     match event {
         CoordinationEvent::Joined { driver, users } => eprintln!("driver {driver}, {users} users; connecting"),
@@ -139,7 +139,7 @@ pub(super) fn print_event(event: &CoordinationEvent) {
     }
 }
 
-/// The drivers of a merged record; empty for a single driver's.
+/// The table of the drivers of a merged record. Empty for the record of a single driver.
 pub(super) fn table(run: &OrdersRun) -> String {
     let mut out = String::new();
     if run.drivers.is_empty() {
@@ -179,7 +179,7 @@ fn numbers(drivers: &[u32]) -> String {
     numbers.join(", ")
 }
 
-/// This host's name; drivers on one host differ by their numbers.
+/// The name of this host. Drivers on one host differ by their numbers.
 fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();

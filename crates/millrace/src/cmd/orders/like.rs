@@ -1,4 +1,4 @@
-//! `millrace orders like`: the load beside a database at work.
+//! `millrace orders like`: compares the I/O of this load with that of a live database.
 
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -12,7 +12,7 @@ use orders::like::{self, Likeness};
 use crate::cmd::values::whole;
 use crate::error_printing::hinted;
 
-/// What `--help` adds.
+/// The text after the options in `--help`.
 pub(super) const HELP: &str = "\
 Reads the server's own counters twice, --seconds apart, in a read-only session, and compares
 the I/O of one commit there with the I/O of one commit of this load. Choose a time in which the
@@ -50,7 +50,7 @@ pub(super) struct Args {
 
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    // A record that cannot be read is found before the wait.
+    // The record is read first, so that an unreadable one fails before the wait.
     let ours = match &args.ours {
         Some(path) => read_record(path, args.arm.as_deref())?,
         None => like::built_in(),

@@ -1,4 +1,5 @@
-//! Where `millrace orders run --record` writes: looked at before the run, so that no run is measured for nothing.
+//! The file of `millrace orders run --record`. It is checked before the run, so that no run is
+//! measured in vain.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -11,18 +12,18 @@ use results::orders_run::OrdersRun;
 use crate::error_printing::{hinted, refusal};
 
 const HINT: &str = "name a file that this user may write, in a directory that is there";
-/// Of a directory as /tmp: who may write there renames over nobody else's file.
+/// The sticky bit, which /tmp has: a user may not rename over another user's file in such a directory.
 const STICKY: u32 = 0o1000;
 
 /// The file of a record.
 pub(super) struct RecordFile {
     path: PathBuf,
-    /// Beside it; written, then renamed: a reader never meets half a record.
+    /// A file beside it, which is written and then renamed, so that a reader never sees half a record.
     part: PathBuf,
 }
 
 impl RecordFile {
-    /// Refuses a file that could not be written at the end.
+    /// Fails if the file could not be written at the end.
     pub(super) fn prepare(path: &Path) -> anyhow::Result<Self> {
         let mut part = path.as_os_str().to_owned();
         part.push(".part");
@@ -32,7 +33,7 @@ impl RecordFile {
         Ok(file)
     }
 
-    /// Writes it. What is complete and could not be renamed stays, and the hint names it.
+    /// Writes the record. If the complete file cannot be renamed it stays, and the hint names it.
     pub(super) fn write(&self, record: &OrdersRun) -> anyhow::Result<()> {
         let mut json = serde_json::to_vec_pretty(record)?;
         json.push(b'\n');
@@ -47,14 +48,15 @@ impl RecordFile {
         format!("write the record {}", self.path.display())
     }
 
-    /// Opens the file beside it, and leaves nothing that was not there.
+    /// Opens the file beside it, and removes it again if it did not exist.
     fn try_part(&self) -> io::Result<()> {
         let existed = self.part.try_exists()?;
         OpenOptions::new().create(true).append(true).open(&self.part)?;
         if existed { Ok(()) } else { fs::remove_file(&self.part) }
     }
 
-    /// What rename(2) would refuse in the end: a directory, and somebody else's file in a sticky directory.
+    /// Refuses what rename(2) would refuse at the end: a directory, and another user's file in a
+    /// sticky directory.
     fn check_rename(&self) -> anyhow::Result<()> {
         let Ok(file) = fs::symlink_metadata(&self.path) else { return Ok(()) };
         if file.is_dir() {

@@ -1,4 +1,4 @@
-//! `millrace orders run`: the load on a loaded database, measured.
+//! `millrace orders run`: runs the load on a loaded database, and measures it.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -21,14 +21,14 @@ use crate::cmd::interrupts::Interrupts;
 use crate::cmd::values::{decimal, whole};
 use crate::error_printing::{print_error, refusal};
 
-/// Workers of an open load when nothing is said.
+/// Workers of an open load if the options name no number.
 const OPEN_USERS: u32 = 16;
 
-/// What this command could not do, where it failed.
+/// The phrase of this command's errors.
 pub(super) const VERB: &str = "run the load";
 const INTERRUPTED: &str = "interrupted: waiting for the transactions in progress; a second signal ends the program at once";
 
-/// What `--help` adds.
+/// The text after the options in `--help`.
 pub(super) const HELP: &str = "\
 Load models:
   closed  each user sends its next transaction when the last one ended; a stall stops arrivals, so
@@ -319,7 +319,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else {
         print!("{tables}");
     }
-    // The figures come first: what was measured is not lost with the file.
+    // The figures are printed first, so they are not lost if the file cannot be written.
     if let Err(error) = recorded {
         print_error(&error);
         return Ok(ExitCode::from(1));
@@ -336,7 +336,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(coordinated::exit_code(&outcome))
 }
 
-/// A seed that is printed in the record; the clock is chance enough.
+/// A seed from the clock, which is random enough. The record has it.
 fn random_seed() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(1, |now| now.as_nanos() as u64 % 1_000_000_000)
@@ -351,7 +351,7 @@ fn open_marks(fd: u32) -> anyhow::Result<std::fs::File> {
 
 fn mark(on_stderr: bool, descriptor: Option<&mut std::fs::File>, text: &str) {
     if let Some(file) = descriptor {
-        // A reader that went away does not end the run.
+        // A reader that closed the descriptor does not end the run.
         let _ = writeln!(file, "{text}");
     }
     if on_stderr {

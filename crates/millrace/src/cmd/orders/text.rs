@@ -1,4 +1,4 @@
-//! What `millrace orders` prints for people.
+//! The text that `millrace orders` prints for people.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ pub(super) fn rows(transactions: &Transactions) -> [(&'static str, &TransactionR
     ]
 }
 
-/// The result of a run: its figures, what they stand on, and the rules it breaks.
+/// The result of a run: its figures, its settings, and the rules that it breaks.
 pub(super) fn run_table(run: &OrdersRun) -> String {
     let mut out = String::new();
     if run.interrupted {
@@ -84,7 +84,7 @@ fn transactions_table(run: &OrdersRun) -> String {
     out
 }
 
-/// What the figures stand on.
+/// The settings of a run.
 fn settings(run: &OrdersRun) -> String {
     let model = match (&run.offered, run.time_scale) {
         (Some(offered), None) if run.load_model.starts_with("open") => {
@@ -111,7 +111,7 @@ fn settings(run: &OrdersRun) -> String {
     )
 }
 
-/// What waited for a session, and what never got one.
+/// Transactions that waited for a session or never got one, and deferred deliveries.
 fn waited(run: &OrdersRun) -> String {
     let mut out = String::from("\n");
     if let Some(offered) = &run.offered {
@@ -143,7 +143,7 @@ fn waited(run: &OrdersRun) -> String {
     out
 }
 
-/// How many rules a run keeps, and in full those that it breaks.
+/// The number of rules that a run keeps, and each rule that it breaks.
 fn conform_summary(conform: &Conform) -> String {
     let mut out = counts(conform);
     for item in conform.items.iter().filter(|item| !item.passed) {
@@ -152,7 +152,7 @@ fn conform_summary(conform: &Conform) -> String {
     out
 }
 
-/// Every rule of the specification with what was found.
+/// Every rule of the specification with the value found.
 pub(super) fn conform_table(conform: &Conform) -> String {
     let mut out = counts(conform);
     for note in &conform.notes {
@@ -174,7 +174,7 @@ fn counts(conform: &Conform) -> String {
     )
 }
 
-/// A limit with as many digits as the value beside it where it is small.
+/// A limit. A small one has as many digits as the value beside it.
 fn limit(value: f64) -> String {
     if value < 1.0 { format!("{value:.3}") } else { format!("{value:.2}") }
 }
@@ -216,7 +216,7 @@ fn ms(value_us: u64) -> f64 {
     value_us as f64 / 1e3
 }
 
-/// What a load will come to.
+/// The expected size and time of a load.
 pub(super) fn planned(warehouses: u32, plan: &LoadPlan) -> String {
     let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
     let space = plan.disk_space.as_ref().map_or_else(

@@ -79,7 +79,7 @@ pub(crate) struct Args {
     pub(super) tls: TlsArgs,
 }
 
-/// Options that the configuration file has instead, where there is one.
+/// Options that cannot be combined with --config.
 const OF_ONE_DIRECTORY: [&str; 20] = [
     "dir",
     "listen",
@@ -103,7 +103,7 @@ const OF_ONE_DIRECTORY: [&str; 20] = [
     "fault",
 ];
 
-/// Read as the volume reads it, and listed for the completions of shells.
+/// Parses a cache mode as the volume does. The list of values is for shell completions.
 fn cache_mode() -> impl TypedValueParser<Value = volume::CacheMode> {
     PossibleValuesParser::new(["cached", "write-around", "direct", "dropbehind"]).try_map(|word| word.parse())
 }

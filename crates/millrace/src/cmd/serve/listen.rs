@@ -63,7 +63,7 @@ pub(super) fn portals(listeners: &[Listener]) -> anyhow::Result<Vec<SocketAddr>>
     those.map(|listener| listener.socket.local_addr().context("learn the address listened on")).collect()
 }
 
-/// `place`: where the user writes the address.
+/// The error if an address cannot be bound. `place` is where the user writes the address.
 fn cannot_listen(address: SocketAddr, place: &str, error: &std::io::Error) -> anyhow::Error {
     match error.kind() {
         ErrorKind::AddrInUse => refusal(

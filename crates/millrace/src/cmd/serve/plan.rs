@@ -1,4 +1,4 @@
-//! What is to be served: from the arguments, or from a file.
+//! What a filer serves, from the arguments or from a configuration file.
 
 use std::hash::Hasher;
 use std::io::ErrorKind;
@@ -20,7 +20,7 @@ use volume::{LossConfig, OpenError, Volume};
 use super::arguments::Args;
 use crate::error_printing::{hinted, refusal};
 
-/// The path a filer serves its directory under when nobody names another.
+/// The export path of the directory that is served without a configuration file.
 const EXPORT: &str = "/vol";
 
 /// What a filer needs to start.
@@ -29,15 +29,15 @@ pub(super) struct Plan {
     pub(super) listen: Vec<SocketAddr>,
     pub(super) portmap: Vec<SocketAddr>,
     pub(super) admin: PathBuf,
-    /// Certificates of the TLS handshake, where there is TLS.
+    /// Certificates of the TLS handshake; `None` without TLS.
     pub(super) tls: Option<ServerTls>,
     pub(super) metrics: Option<SocketAddr>,
     pub(super) iscsi: filer::iscsi::Settings,
-    /// The file it is from.
+    /// The configuration file, if there is one.
     pub(super) setup: Option<Setup>,
 }
 
-/// One directory, open to everybody who reaches the port.
+/// The plan for one directory, which every client that reaches the port may use.
 pub(super) fn from_arguments(args: &Args, uid: u32) -> anyhow::Result<Plan> {
     let Some(dir) = &args.dir else {
         let hint = "millrace serve DIR serves one directory, millrace serve --config FILE the volumes of a file (docs/filer.md)";
@@ -76,7 +76,7 @@ pub(super) fn from_arguments(args: &Args, uid: u32) -> anyhow::Result<Plan> {
     })
 }
 
-/// What the file says.
+/// The plan of a configuration file.
 pub(super) fn from_file(file: &Path, uid: u32) -> anyhow::Result<Plan> {
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
     let state = state_base(uid)?;
@@ -94,7 +94,7 @@ fn set_fault(export: &Export, text: &str) -> anyhow::Result<()> {
     set.map(drop).map_err(|error| refusal(format!("set --fault {text}: {error}"), hint))
 }
 
-/// The medium of that text, or what is wrong with it.
+/// Parses a medium.
 fn medium(text: &str) -> anyhow::Result<Medium> {
     let profile = Profile::parse(text).map_err(|error| {
         let hint = error.hint();
@@ -103,7 +103,7 @@ fn medium(text: &str) -> anyhow::Result<Medium> {
     Ok(Medium::new(profile))
 }
 
-/// The served directory, or what is wrong with it.
+/// Checks the served directory, and resolves its path.
 fn directory(dir: &Path) -> anyhow::Result<PathBuf> {
     let shown = dir.display();
     let path = dir.canonicalize().map_err(|error| match error.kind() {
@@ -119,7 +119,8 @@ fn directory(dir: &Path) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Where the records of all filers of this user are: /var/lib/millrace for root, else $XDG_STATE_HOME/millrace.
+/// The directory with the state of all filers of this user: /var/lib/millrace for root, else
+/// $XDG_STATE_HOME/millrace, by default ~/.local/state/millrace.
 fn state_base(uid: u32) -> anyhow::Result<PathBuf> {
     if uid == 0 {
         return Ok("/var/lib/millrace".into());
@@ -130,7 +131,7 @@ fn state_base(uid: u32) -> anyhow::Result<PathBuf> {
     Ok(base.ok_or_else(missing)?.join("millrace"))
 }
 
-/// A folder named after the directory, distinguished from others of that name by a hash of the whole path.
+/// The name of a state directory: the name of the served directory, and a hash of its complete path.
 fn state_name(dir: &Path) -> String {
     // FNV-1a: the name must be the same in every later version.
     let mut hash = fnv::FnvHasher::default();

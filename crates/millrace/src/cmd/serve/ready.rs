@@ -1,4 +1,4 @@
-//! Saying that the filer is ready: a line on stdout, a word to the service manager.
+//! Reports that the filer is ready, on stdout and to the service manager.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -12,21 +12,21 @@ use filer::exports::Exports;
 use filer::iscsi::Portal;
 use serde_json::{Map, Value, json};
 
-/// Says where it is.
+/// The addresses of a filer that is ready.
 pub(super) struct Ready<'a> {
     pub(super) json: bool,
-    /// The directory, when there is one only and no file.
+    /// The served directory; `None` with a configuration file.
     pub(super) dir: Option<&'a Path>,
     pub(super) listen: &'a [SocketAddr],
     pub(super) portmap: &'a [SocketAddr],
     pub(super) portals: &'a [SocketAddr],
     pub(super) admin: &'a Path,
-    /// Where metrics are served.
+    /// The address of the metrics.
     pub(super) metrics: Option<SocketAddr>,
 }
 
 impl Ready<'_> {
-    /// One line of JSON, or a line for each volume and one for the admin socket.
+    /// Prints one line of JSON, or lines for each volume, for its LUNs and for the admin socket.
     pub(super) fn say(&self, exports: &Exports, iscsi: Option<(Portal, Vec<(String, String)>)>) -> anyhow::Result<()> {
         let urls: Vec<(&str, String)> =
             exports.entries().iter().map(|entry| (entry.export.name(), self.url(entry.export.path()))).collect();
@@ -65,7 +65,8 @@ impl Ready<'_> {
     }
 }
 
-/// An address as a URL has it. A wildcard address is nobody's: on this host, loopback reaches it.
+/// Host and port for a URL. A wildcard address is replaced by the loopback address, which reaches
+/// the filer on this host.
 fn host_and_port(address: SocketAddr) -> (String, u16) {
     match address {
         SocketAddr::V4(v4) if v4.ip().is_unspecified() => ("127.0.0.1".to_owned(), v4.port()),
@@ -75,7 +76,8 @@ fn host_and_port(address: SocketAddr) -> (String, u16) {
     }
 }
 
-/// Notifies the service manager, where there is one: sd_notify(3), a datagram to the socket that NOTIFY_SOCKET names.
+/// Notifies the service manager, if there is one: sd_notify(3), a datagram to the socket that
+/// NOTIFY_SOCKET names.
 pub(super) fn notify(state: &str) {
     let Some(place) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let address = match place.as_bytes() {

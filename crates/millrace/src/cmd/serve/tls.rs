@@ -30,7 +30,7 @@ fn rule(word: &str) -> Result<TlsRule, String> {
 }
 
 impl TlsArgs {
-    /// Whether clients may do without TLS.
+    /// Whether clients may connect without TLS.
     pub(crate) fn is_optional(&self) -> bool {
         !matches!(self.tls, Some(TlsRule::Required | TlsRule::Mutual))
     }

@@ -106,7 +106,8 @@ impl Operator for Ask<'_> {
         if self.no_more {
             return false;
         }
-        // The plan shows each file with the changes of all groups.
+        // The plan shows each file with the changes of all groups. The file of one group may differ
+        // from that.
         if group.files.iter().any(|file| !self.planned.files.contains(file)) {
             show(self.json, &format!("files of the group {}:\n{}", name(group.activation), render_files(&group.files)));
         }
@@ -131,7 +132,7 @@ impl Ask<'_> {
                 name(group.activation),
                 counted(group.changes.len(), "change"),
             );
-            // A question that cannot be shown is still answered on the terminal.
+            // A question that cannot be shown can still be answered on the terminal.
             let _ = std::io::stdout().flush().and_then(|()| std::io::stderr().flush());
             let mut answer = String::new();
             let is_end = std::io::stdin().lock().read_line(&mut answer).map_or(true, |bytes| bytes == 0);

@@ -1,4 +1,4 @@
-//! What a plan stands on: rules, facts, and what they come to.
+//! Reads what a plan needs: rules, facts and findings.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,8 @@ pub(super) struct Known {
     pub(super) findings: Vec<Finding>,
 }
 
-/// Reads everything and judges it. `capture` is another host's, `root` a tree that stands for this one.
+/// Reads rules and facts, and judges them. `capture` is another host's. `root` is a tree that is
+/// read in place of this host's.
 pub(super) fn known(sources: &Sources, capture: Option<&Path>, root: Option<&Path>) -> anyhow::Result<Known> {
     if let (None, Some(root)) = (capture, root) {
         holds_host(root)?;
@@ -54,7 +55,8 @@ pub(super) fn known(sources: &Sources, capture: Option<&Path>, root: Option<&Pat
     Ok(Known { rules, facts, findings })
 }
 
-/// Plans with the values checked by the servers of this host. `other` says why they are not asked: the plan is of another host or tree.
+/// Plans changes whose values the servers of this host have checked. `other` is the reason not to
+/// ask the servers: the plan is for another host or tree.
 pub(super) fn checked_plan(known: &Known, root: &Root, choice: &Choice, other: Option<&str>) -> Plan {
     let check = |server: &Server, name: &str, value: &str| match other {
         Some(reason) => Checked::Unchecked(reason.to_owned()),
@@ -63,12 +65,13 @@ pub(super) fn checked_plan(known: &Known, root: &Root, choice: &Choice, other: O
     plan_checked(&known.rules, &known.facts, &known.findings, root, choice, &check)
 }
 
-/// Why servers are not asked of a tree that stands for this host.
+/// The reason not to ask servers if the root is another tree.
 pub(super) fn other_tree(root: &Root) -> Option<&'static str> {
     (root.host("/") != Path::new("/")).then_some("the files belong to another tree, whose programs are not run")
 }
 
-/// Refuses a directory that cannot be the root of a host: in it everything would count as absent, and nothing as to be changed.
+/// Refuses a directory that cannot be the root of a host. All facts would be absent there, and the
+/// plan would be empty.
 pub(super) fn holds_host(root: &Path) -> anyhow::Result<()> {
     if ["etc", "proc"].iter().any(|name| root.join(name).is_dir()) {
         return Ok(());
@@ -77,7 +80,7 @@ pub(super) fn holds_host(root: &Path) -> anyhow::Result<()> {
     Err(refusal(what, "name the directory that holds the host's etc and proc, / for this host"))
 }
 
-/// Refuses names of rules that are not there.
+/// Refuses names of rules that do not exist.
 pub(super) fn must_exist(rules: &RuleSet, names: &[String]) -> anyhow::Result<()> {
     rules.named(names).map(|_| ()).map_err(|unknown| refusal(&unknown, unknown.hint()))
 }

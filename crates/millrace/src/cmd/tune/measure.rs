@@ -1,4 +1,5 @@
-//! `millrace tune measure`: what rules bring on the order load, measured before they are kept.
+//! `millrace tune measure`: measures the effect of rules on the order-entry load, and keeps those
+//! with a gain.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -90,9 +91,9 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// Measures, prints what is kept, and gives it to a server when asked to.
+/// Measures, prints the rules that are kept, and with --apply sets them on a server.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    // Found before hours of measuring.
+    // This mistake is reported before hours of measurement.
     if args.apply && args.sources.db.len() != 1 {
         bail!("apply what is kept: settings go to one server, name it with one --db");
     }
@@ -141,7 +142,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(kept == 0)))
 }
 
-/// Writes what was found beside the report, where `audit --measured` reads it.
+/// Writes the effects beside the report, where `audit --measured` reads them.
 fn store(effects: &[Effect], comparison: &Comparison, out: &Path) -> anyhow::Result<()> {
     let program = format!("millrace {}", env!("CARGO_PKG_VERSION"));
     let record = record(effects, &program, &lab::clock::utc_now(), comparison.valid);
@@ -150,7 +151,7 @@ fn store(effects: &[Effect], comparison: &Comparison, out: &Path) -> anyhow::Res
     std::fs::write(&file, text).with_context(|| format!("write {}", file.display()))
 }
 
-/// stdout may be read as JSON.
+/// Prints on stderr, because a program may read stdout as JSON.
 fn print_given(given: &Given) {
     eprintln!("set on the server by ALTER SYSTEM: {} settings; {} reverts them", given.settings, given.revert.display());
     if !given.after_restart.is_empty() {

@@ -54,7 +54,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Files of this host, or what a capture has of another's. An archive is not looked into: then files count as absent.
+/// The files of this host, or those in a capture. An archive is not read, so its files count as absent.
 fn tree_of(capture: Option<&std::path::Path>) -> PathBuf {
     let Some(capture) = capture else { return PathBuf::from("/") };
     let files = capture.join("files");

@@ -66,7 +66,8 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(done.iter().any(|reverted| !reverted.left.is_empty()))))
 }
 
-/// Refuses a state directory that was named and is not there: nothing could be reverted from it, and nothing would be said.
+/// Refuses a state directory that the user named and that does not exist: the command would report
+/// that there is nothing to revert.
 fn is_directory(state: &Path) -> anyhow::Result<()> {
     if state.is_dir() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! One request to a running filer over its admin socket. A filer that does not answer is reported within seconds; while one works
-//! on a long request, the command waits.
+//! Sends one request to a running filer over its admin socket. A filer that does not answer is
+//! reported within seconds. While a filer works on a long request, the command waits.
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::fs::FileTypeExt;
@@ -12,13 +12,14 @@ use serde_json::Value;
 
 use crate::error_printing::refusal;
 
-/// How long a filer may be silent before it is asked whether it answers at all, and how long it may take to answer that: it does
-/// so on a thread of its own, whatever else it is at.
+/// How long a filer may be silent before the command checks whether it answers at all, and the time
+/// limit of this check. The filer answers the check in a separate thread, also while it works on
+/// another request.
 const SILENCE: Duration = Duration::from_secs(3);
-/// Any answer shows that it answers: this one asks for nothing, and filers of every version refuse it.
+/// The request of this check. Filers of every version refuse it, and the refusal shows that they answer.
 const ANYBODY: &str = "{\"op\":\"ping\"}\n";
 
-/// One line there, one line back.
+/// Sends one line, and returns the line that comes back.
 pub(super) fn ask(admin: &Path, request: &Value) -> anyhow::Result<String> {
     let shown = admin.display();
     let mut stream = UnixStream::connect(admin).map_err(|error| not_reached(admin, &error))?;
@@ -32,7 +33,7 @@ pub(super) fn ask(admin: &Path, request: &Value) -> anyhow::Result<String> {
     loop {
         match lines.read_until(b'\n', &mut line) {
             Ok(_) => break,
-            // What has come so far stays in `line`.
+            // The bytes received so far stay in `line`.
             Err(error) if is_timeout(error.kind()) && answers(admin) => {}
             Err(error) if is_timeout(error.kind()) => return Err(silent(admin, &stream)),
             Err(error) => return Err(anyhow!(error).context(talked())),
@@ -44,7 +45,7 @@ pub(super) fn ask(admin: &Path, request: &Value) -> anyhow::Result<String> {
     String::from_utf8(line).with_context(talked)
 }
 
-/// Why no filer answers at this path.
+/// The error if no filer answers at this path.
 fn not_reached(admin: &Path, error: &std::io::Error) -> anyhow::Error {
     let shown = admin.display();
     let found = admin.metadata().ok();
@@ -86,7 +87,7 @@ fn answers(admin: &Path) -> bool {
     asked().map_or_else(|error| !is_timeout(error.kind()), |_| true)
 }
 
-/// What to say of a filer that is there and silent.
+/// The error for a filer that runs and does not answer.
 fn silent(admin: &Path, stream: &UnixStream) -> anyhow::Error {
     let pid = rustix::net::sockopt::socket_peercred(stream).ok().map(|peer| peer.pid.as_raw_nonzero().get());
     let of = pid.map_or_else(String::new, |pid| format!(" (pid {pid})"));

@@ -72,7 +72,7 @@ impl Order {
     /// The phrase for its errors, and the request to the filer.
     pub(super) fn request(&self) -> anyhow::Result<(String, Value)> {
         let asked = |op, volume, keys| json!({"op": op, "volume": volume, "keys": Value::Object(keys)});
-        // An older filer does not know the word.
+        // An older filer does not know `force`, so it is sent only if it is set.
         let order = |op, volume, keys, force: bool| {
             let mut request = asked(op, volume, keys);
             if force {
@@ -141,7 +141,7 @@ fn parsed(phrase: &str, keys: &[String]) -> anyhow::Result<Map<String, Value>> {
     Ok(map)
 }
 
-/// A key has one value.
+/// The error for a key with two values.
 fn twice(phrase: &str, key: &str) -> anyhow::Error {
     refusal(format!("{phrase}: {key} is given twice"), "give each key once")
 }

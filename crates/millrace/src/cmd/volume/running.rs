@@ -1,4 +1,5 @@
-//! Filers that run on this host, found without any record of them: processes of this user that serve, by their listening sockets.
+//! Finds the filers of this user that run on this host, without any record of them: processes
+//! `millrace serve`, and their listening sockets.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -13,10 +14,10 @@ struct RunningFiler {
     admin: PathBuf,
 }
 
-/// The admin socket of the only filer that this user runs. `phrase` is what it is wanted for.
+/// The admin socket of the only filer that this user runs. `phrase` begins the error.
 ///
 /// # Errors
-/// No filer runs, or several run, which are listed.
+/// No filer runs, or several run; the error lists them.
 pub(super) fn only_admin_socket(phrase: &str) -> anyhow::Result<PathBuf> {
     let mut found = running_filers(Path::new("/proc"));
     match (found.pop(), found.is_empty()) {
@@ -60,7 +61,7 @@ fn serves(process: &Path) -> bool {
     is_ours && arguments.any(|argument| argument == b"serve")
 }
 
-/// The listening Unix socket that a process has.
+/// The path of a listening Unix socket of a process.
 fn admin_socket(process: &Path, listening: &HashMap<u64, PathBuf>) -> Option<PathBuf> {
     let descriptors = std::fs::read_dir(process.join("fd")).ok()?.flatten();
     let mut sockets = descriptors.filter_map(|descriptor| {
@@ -68,7 +69,7 @@ fn admin_socket(process: &Path, listening: &HashMap<u64, PathBuf>) -> Option<Pat
         let inode = target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()?;
         listening.get(&inode)
     });
-    // A path as it was given: from where the process is, if it is relative.
+    // The path is as it was bound. A relative one begins at the working directory of the process.
     Some(std::fs::read_link(process.join("cwd")).unwrap_or_default().join(sockets.next()?))
 }
 
@@ -76,7 +77,8 @@ fn admin_socket(process: &Path, listening: &HashMap<u64, PathBuf>) -> Option<Pat
 fn listening_sockets(text: &str) -> HashMap<u64, PathBuf> {
     const ACCEPTS: &str = "00010000"; // __SO_ACCEPTCON
     let socket = |line: &str| {
-        // The inode number is padded, so one space alone parts it from the path, which may have some itself.
+        // The inode number is padded with spaces. A single space separates it from the path, which
+        // may contain spaces too.
         let mut fields = line.splitn(7, ' ');
         let flags = fields.nth(3)?;
         let (inode, path) = fields.nth(2)?.trim_start().split_once(' ')?;

@@ -1,16 +1,18 @@
-//! Containers: a compose file and a pod. Both run under any uid, without capabilities, on a read-only root and under the
-//! default seccomp filter; what a database writes beside its data is memory.
+//! Containers: a compose file and a pod. Both run under any uid, without capabilities, on a
+//! read-only root and under the default seccomp filter. The files that a database writes beside its
+//! data are in a tmpfs or an emptyDir.
 
 use anyhow::Context;
 
 use super::version::{VERSION, postgres_version};
 use super::{Kind, Unit};
 
-/// Where images have the binary.
+/// The path of the binary in an image.
 const BINARY: &str = "/usr/bin/millrace";
-/// Memory in /dev/shm beside what is written and not yet stable: sizes, attributes and counters, and the database's own segments.
+/// Bytes of /dev/shm beyond unstable data: sizes, attributes and counters, and the database's own
+/// segments.
 const SHARED_BYTES: u64 = 256 << 20;
-/// A fast shutdown writes a checkpoint.
+/// The time limit of a stop, during which a fast shutdown writes a checkpoint.
 const STOP_SECONDS: u32 = 120;
 
 pub(super) fn compose(unit: &Unit) -> anyhow::Result<String> {
@@ -62,7 +64,8 @@ pub(super) fn pod(unit: &Unit) -> anyhow::Result<String> {
         command = yaml(&command)?,
     );
     if unit.kind == Kind::Postgres {
-        // SIGTERM, which follows, would wait for every client; the first one counts.
+        // SIGTERM, which Kubernetes sends next, would wait for every client. PostgreSQL obeys the
+        // first signal.
         text +=
             "      lifecycle:\n        preStop:\n          exec:\n            command: [\"/bin/sh\", \"-c\", \"kill -INT 1\"]\n";
     }
@@ -81,7 +84,7 @@ pub(super) fn pod(unit: &Unit) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Comments at the head of both.
+/// Comments at the head of a compose file and of a pod.
 fn notes(unit: &Unit, start: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let mut text = format!(
@@ -131,7 +134,7 @@ fn image(unit: &Unit) -> String {
     unit.image.clone().unwrap_or_else(|| format!("localhost/millrace-{}:{}", unit.label(), env!("CARGO_PKG_VERSION")))
 }
 
-/// What a program writes beside its data: sockets, lock files, sorts of its tools.
+/// Directories that a program writes beside its data: sockets, lock files, sorts of its tools.
 fn scratch(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::Postgres | Kind::Cluster => &["/tmp", "/var/run/postgresql"],
@@ -140,7 +143,7 @@ fn scratch(kind: Kind) -> &'static [&'static str] {
     }
 }
 
-/// The runtime directory: a name of its own in the container's memory, whatever uid the container is given.
+/// The runtime directory in the container's /dev/shm. Its name does not depend on the container's uid.
 fn runtime_directory(unit: &Unit) -> String {
     format!("/dev/shm/{}", unit.runtime_name())
 }
@@ -149,7 +152,7 @@ fn shared_bytes(unit: &Unit) -> u64 {
     unit.mounts.iter().map(|mount| mount.url.options.retain_bytes).sum::<u64>() + SHARED_BYTES
 }
 
-/// A value in the form of JSON, which YAML 1.2 takes as it is.
+/// A value as JSON, which is also YAML 1.2.
 fn yaml<T: serde::Serialize + ?Sized>(value: &T) -> anyhow::Result<String> {
     serde_json::to_string(value).context("print")
 }

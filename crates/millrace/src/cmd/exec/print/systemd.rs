@@ -1,4 +1,4 @@
-//! A drop-in of systemd: what has to change in a database's unit for it to run over Direct NFS.
+//! A systemd drop-in: the changes to a database's unit that make it run over Direct NFS.
 
 use anyhow::{Context, anyhow};
 
@@ -52,7 +52,8 @@ pub(super) fn drop_in(unit: &Unit) -> anyhow::Result<String> {
         unit.user.uid, unit.user.gid
     );
     text += match unit.kind {
-        // It tells systemd when it is ready; SIGINT is its fast shutdown, to the postmaster alone.
+        // The server notifies systemd when it is ready. SIGINT to the postmaster alone is a fast
+        // shutdown.
         Kind::Postgres => "Type=notify\nPIDFile=\nKillMode=mixed\nKillSignal=SIGINT\n",
         Kind::Cluster => "",
         Kind::MariaDb => "Type=notify\n",
@@ -95,13 +96,14 @@ impl Cluster {
         Ok(Self { name })
     }
 
-    /// What starts, stops and reloads it.
+    /// The lines that start, stop and reload the cluster.
     fn commands(unit: &Unit, program: &str) -> anyhow::Result<String> {
         const DIRECT: &str = "--skip-systemctl-redirect";
         let line = |action: &str, options: &[&str]| {
             let (exec, command) = unit.arguments.split_at(unit.command_at());
             let mut exec = exec.to_vec();
-            // Only a start waits for the server: nothing runs while it is away before.
+            // Only `start` waits for the server. While the server is away before a start, there is
+            // nothing to stop or reload.
             if let Some(wait) = exec.iter().position(|word| word == "--wait").filter(|_| action != "start") {
                 exec.drain(wait..wait + 2);
             }
@@ -125,7 +127,7 @@ impl Cluster {
     }
 }
 
-/// The program by its path: PATH of a service is not that of a shell.
+/// The path of the program, because a service has another PATH than a shell.
 fn program(unit: &Unit) -> String {
     let Some(program) = unit.arguments.get(unit.command_at()) else { return String::new() };
     let mut command = [program.clone().into()];

@@ -1,12 +1,12 @@
-//! Which version of PostgreSQL a printed unit is for.
+//! The PostgreSQL version of a printed unit.
 
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// Printed where the version is not known.
+/// Printed if the version is unknown.
 pub(super) const VERSION: &str = "VERSION";
 
-/// The major version of this program of PostgreSQL, else the only one that is installed, else [`VERSION`].
+/// The major version of this PostgreSQL program, else the only one that is installed, else [`VERSION`].
 pub(super) fn postgres_version(program: &str) -> String {
     let own = super::super::locate(OsStr::new(program)).and_then(|path| version_of(&path.canonicalize().ok()?));
     own.unwrap_or_else(|| only(lab::installed_programs("postgres").iter().filter_map(|path| version_of(path)).collect()))
@@ -19,8 +19,8 @@ fn only(installed: Vec<String>) -> String {
     }
 }
 
-/// The version in the path of a program where packages have it: `/usr/lib/postgresql/15/bin/postgres` of Debian,
-/// `/usr/pgsql-15/bin/postgres` of PGDG for Red Hat.
+/// The version in the path of a program from a package: `/usr/lib/postgresql/15/bin/postgres` of
+/// Debian, `/usr/pgsql-15/bin/postgres` of PGDG for Red Hat.
 fn version_of(program: &Path) -> Option<String> {
     let folder = program.parent()?.parent()?.to_str()?;
     let version = folder.strip_prefix("/usr/lib/postgresql/").or_else(|| folder.strip_prefix("/usr/pgsql-"))?;

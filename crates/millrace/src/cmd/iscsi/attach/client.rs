@@ -1,4 +1,4 @@
-//! Which initiator LUNs are attached by.
+//! Chooses the initiator that attaches LUNs.
 
 use crate::error_printing::refusal;
 use initiator::IscsiUrl;
@@ -19,14 +19,14 @@ pub(super) enum Client {
     Millrace,
 }
 
-/// An initiator, and why it is this one.
+/// An initiator and the reason for choosing it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Choice {
     pub(super) client: Client,
     pub(super) reason: String,
 }
 
-/// What is in the way of open-iscsi.
+/// A reason that prevents the use of open-iscsi, and its fix.
 struct Obstacle {
     what: String,
     fix: String,
@@ -37,7 +37,7 @@ impl Choice {
         Self { client: Client::Millrace, reason }
     }
 
-    /// In a line for people.
+    /// The line that names the client on stderr.
     pub(super) fn line(&self) -> String {
         let client = match self.client {
             Client::OpenIscsi => "open-iscsi",
@@ -47,7 +47,7 @@ impl Choice {
     }
 }
 
-/// The client of all LUNs of one command.
+/// Chooses the client of all LUNs of one command.
 pub(super) fn choose(asked: Asked, initiator: Option<&str>, urls: &[IscsiUrl]) -> anyhow::Result<Choice> {
     let portals = urls.iter().map(|url| url.portals.len()).max().unwrap_or(1);
     decide(asked, portals, || obstacle(initiator, portals))
@@ -77,8 +77,8 @@ fn obstacle(initiator: Option<&str>, portals: usize) -> Option<Obstacle> {
     other_name.or_else(|| kernel::why_not(portals).map(|lack| Obstacle { what: lack.what(), fix: lack.fix() }))
 }
 
-/// The client to go on with after open-iscsi failed; none where another client was asked for, or would fail too: by the target, by what
-/// is on the LUN, or by how it is used.
+/// The client to use after open-iscsi failed. `None` if the user chose a client, and if the other
+/// client would fail too: because of the target, of what is on the LUN, or of how the LUN is used.
 pub(super) fn instead(asked: Asked, error: &anyhow::Error) -> Option<Choice> {
     let of_open_iscsi = error.downcast_ref::<KernelError>().filter(|_| asked == Asked::Auto)?;
     let hint = of_open_iscsi.hint().map(|hint| format!("; {hint}")).unwrap_or_default();

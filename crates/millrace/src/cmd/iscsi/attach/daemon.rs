@@ -18,12 +18,13 @@ pub(in super::super) struct AttachDaemon {
 }
 
 pub(in super::super) fn run(args: &AttachDaemon) -> anyhow::Result<()> {
-    // It is no process group's leader, so this cannot fail; what the terminal sends no longer reaches it.
+    // This process is not a process group leader, so the call cannot fail. Signals of the terminal
+    // no longer reach it.
     let _ = rustix::process::setsid();
     tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(false).log_internal_errors(false).init();
     let _lock = Attached::lock(&args.directory)?;
     let mut reporter = Reporter { directory: args.directory.clone(), last: Daemon::default() };
-    // Who wants to end it while it logs in has to find it.
+    // `detach` needs the process number to end this process while it logs in.
     reporter.report(Daemon { pid: std::process::id(), ..Daemon::default() });
     let (server, lacking) = match start(&args.directory) {
         Ok(started) => started,
@@ -34,7 +35,7 @@ pub(in super::super) fn run(args: &AttachDaemon) -> anyhow::Result<()> {
         }
     };
     let ready = Ready::of(server.device(), lacking);
-    // Before anybody is told that it is ready, so that it is there for whoever looks then.
+    // The state is written before `attach` reports success, so that `list` can show it from then on.
     reporter.report(Daemon::of(server.device(), initiator::attach::Activity::default()));
     say(&Said::Ready(ready))?;
     let ended = server.run(|device, activity| reporter.report(Daemon::of(device, activity)));
@@ -46,7 +47,8 @@ pub(in super::super) fn run(args: &AttachDaemon) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Logs in, mounts, and is ready for SIGTERM; with what could not be done for when memory is short.
+/// Logs in, mounts the FUSE file system, and stops on SIGTERM from then on. Also returns what could
+/// not be done to keep the process running when memory is short.
 fn start(directory: &Path) -> anyhow::Result<(Server, Vec<String>)> {
     let mut line = String::new();
     io::stdin().read_line(&mut line).context("read what to serve")?;
@@ -80,13 +82,13 @@ fn obey(stop: Stop) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A line to `attach`, which then goes away: nothing else is printed.
+/// Prints a line for `attach`, which ends after it. Nothing else is printed on stdout.
 fn say(said: &Said) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{}", serde_json::to_string(said)?).and_then(|()| out.flush()).context("report to `attach`")
 }
 
-/// Writes what changed where `list` reads it, and changes of paths to the log.
+/// Writes each change to the file that `list` reads, and changes of paths to the log.
 struct Reporter {
     directory: PathBuf,
     last: Daemon,

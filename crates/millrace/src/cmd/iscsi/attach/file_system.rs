@@ -1,4 +1,4 @@
-//! The file system on the LUNs that are attached: made, inspected, mounted.
+//! Makes, inspects and mounts the file system on attached LUNs.
 
 use super::{Attach, Kind, Served};
 use crate::cmd::iscsi::attached::Attached;
@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use initiator::attach::{Content, FileSystem, Member, mount, unmount, update_in_place};
 use std::path::Path;
 
-/// Makes the file system that was asked for, adds to the warnings, and mounts.
+/// Makes the file system of `--mkfs`, adds warnings, and mounts.
 pub(super) fn bring_up(args: &Attach, luns: &mut [Attached], served: &mut [Served]) -> anyhow::Result<()> {
     let devices: Vec<String> = served.iter().map(|served| served.device.path()).collect();
     if let Some(kind) = args.mkfs {
@@ -49,12 +49,13 @@ fn make(kind: FileSystem, force: bool, luns: &[Attached], served: &[Served], dev
     })
 }
 
-/// A LUN in a sentence about it, where there may be others.
+/// The name of a LUN in a message: with its URL if there are several LUNs.
 fn name(attached: &Attached, luns: &[Attached]) -> String {
     if luns.len() == 1 { "the LUN".to_owned() } else { format!("the LUN {}", attached.record.url) }
 }
 
-/// Has a new file system's files updated in place that is not to stay mounted.
+/// Sets the flag to update files in place on a new btrfs that does not stay mounted: mounts it,
+/// sets the flag, and unmounts it.
 fn update_new_in_place(luns: &mut [Attached], devices: &[String]) -> anyhow::Result<()> {
     let Some(root) = luns.first().map(Attached::new_root) else { return Ok(()) };
     std::fs::create_dir(&root).with_context(|| format!("create {}", root.display()))?;
@@ -77,7 +78,8 @@ fn mount_at(directory: &Path, luns: &mut [Attached], devices: &[String]) -> anyh
     Ok(())
 }
 
-/// Refuses to mount what is no file system, or not a whole one: a member that is missing is nothing that others make up for.
+/// Refuses to mount LUNs without a file system, and a btrfs of which members are missing, because
+/// other members may not replace them.
 fn check_whole(luns: &[Attached], served: &[Served], devices: &[String]) -> anyhow::Result<()> {
     let mut members = Vec::new();
     for ((attached, served), device) in luns.iter().zip(served).zip(devices) {
@@ -103,7 +105,7 @@ fn check_whole(luns: &[Attached], served: &[Served], devices: &[String]) -> anyh
     })
 }
 
-/// Whether these, with their URLs, are the members of one file system, each once, and all of them.
+/// Checks that these members, with their URLs, are all members of one file system, each once.
 fn check_members(members: &[(&str, Member)]) -> Result<(), String> {
     let Some((first_url, first)) = members.first() else { return Ok(()) };
     for (index, (url, member)) in members.iter().enumerate() {
@@ -117,7 +119,8 @@ fn check_members(members: &[(&str, Member)]) -> Result<(), String> {
     if members.len() as u64 == first.devices {
         return Ok(());
     }
-    // Numbers go on where devices were removed and others added: then it is not known which is missing.
+    // Numbers have gaps if devices were removed and others added. It is then unknown which devices
+    // are missing.
     let list = |numbers: Vec<u64>| numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     let given: Vec<u64> = members.iter().map(|(_, member)| member.number).collect();
     let missing: Vec<u64> = (1..=first.devices).filter(|number| !given.contains(number)).take(super::LUNS_MAX).collect();
@@ -129,7 +132,7 @@ fn check_members(members: &[(&str, Member)]) -> Result<(), String> {
     Err(format!("{} lies on {} devices, and {which}", first.file_system, first.devices))
 }
 
-/// What makes the LUN read a physical block before it can write a part of it.
+/// Warns of each misalignment that makes the LUN read a physical block before it can write a part of it.
 fn misalignments(attached: &Attached, served: &Served, content: &Content) -> Vec<String> {
     let physical = attached.record.physical_block_bytes;
     let partitions = served.device.misaligned_partitions(physical.max(4096).into()).into_iter();

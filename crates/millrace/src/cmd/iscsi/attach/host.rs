@@ -1,4 +1,4 @@
-//! What this host needs to have for block devices, before anything is changed.
+//! Checks what this host needs for block devices, before anything is changed.
 
 use super::{Attach, Kind};
 use crate::error_printing::{hinted, refusal};
@@ -8,7 +8,7 @@ use initiator::attach::{FileSystem, is_mount};
 use std::fs::OpenOptions;
 use std::path::Path;
 
-/// What is needed whichever client it is.
+/// Checks what both clients need.
 pub(super) fn check(args: &Attach, urls: &[IscsiUrl]) -> anyhow::Result<()> {
     check_urls(args, urls)?;
     if !rustix::process::geteuid().is_root() {
@@ -27,7 +27,7 @@ pub(super) fn check(args: &Attach, urls: &[IscsiUrl]) -> anyhow::Result<()> {
     args.mount.as_deref().map_or(Ok(()), check_directory)
 }
 
-/// What our own client needs beside: FUSE and loop devices.
+/// Checks what Millrace's own client also needs: FUSE and loop devices.
 pub(super) fn check_own() -> anyhow::Result<()> {
     for (node, module) in [("/dev/fuse", "fuse"), ("/dev/loop-control", "loop")] {
         if let Err(error) = OpenOptions::new().read(true).write(true).open(node) {
@@ -50,7 +50,7 @@ fn check_programs(programs: &[(&str, &str)]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is wrong whatever the host has.
+/// Checks that do not depend on this host.
 fn check_urls(args: &Attach, urls: &[IscsiUrl]) -> anyhow::Result<()> {
     for (index, url) in urls.iter().enumerate() {
         if urls.iter().take(index).any(|other| other.to_string() == url.to_string()) {

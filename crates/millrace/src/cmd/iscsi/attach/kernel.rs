@@ -1,7 +1,8 @@
-//! A LUN by the kernel's initiator.
+//! Attaches a LUN by the kernel's initiator.
 //!
-//! Our own initiator logs in first, for a moment: what a target refuses, and what a portal does not answer, is told as by the other client, at
-//! once, and what the LUN is, is known before a disk of the kernel is believed to be it.
+//! Millrace's own initiator first logs in and out again. It reports a refusal of the target, and a
+//! portal that does not answer, at once and in the words of the other client. It also identifies
+//! the LUN, so that only the right disk of the kernel is used.
 
 use super::start::{Order, Ready};
 use crate::cmd::iscsi::attached::{self, Attached};
@@ -13,12 +14,13 @@ use initiator::kernel::{self, KernelDevice, KernelError, LunOrder, Portal, Setti
 use initiator::{Device, IscsiUrl, Options, PathReport, PathState};
 use std::time::{Duration, Instant};
 
-/// Time without a connection after which commands go over another path; where there is none, after which they fail, as by our own client.
+/// Time without a connection after which commands use another path; with a single path, after which
+/// they fail, as with Millrace's own client.
 const REPLACEMENT: (Duration, Duration) = (Duration::from_secs(15), Duration::from_secs(120));
-/// The pause between two looks at paths that come up.
+/// The longest wait of one iteration while paths come up.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A user at a terminal, or the reader of a log.
+/// Prints on stderr what the command waits for.
 struct Told;
 
 impl Waiting for Told {
@@ -27,14 +29,15 @@ impl Waiting for Told {
     }
 }
 
-/// A LUN that is to be attached: what our own initiator found behind its portals.
+/// A LUN to attach: what Millrace's own initiator found at its portals.
 struct Found {
     ready: Ready,
     designator: String,
     portals: Vec<Portal>,
 }
 
-/// Makes a LUN a block device, and records each step before it is done. `check` looks at the record once it says which LUN it is.
+/// Makes a LUN a block device, and records each step before doing it. `check` gets the record once
+/// the record identifies the LUN.
 pub(super) fn serve(
     order: &Order,
     attached: &mut Attached,
@@ -43,7 +46,7 @@ pub(super) fn serve(
     let (url, options) = url_and_options(&order.url, order.initiator.as_deref())?;
     let (target, lun) = url.target.clone().context("find the target in the URL")?;
     let target = target.as_str();
-    // Of two LUNs of one target the second one finds the sessions of the first.
+    // Under the lock, the second of two LUNs of one target finds the sessions of the first.
     let _lock = attached::lock_all()?;
     let shared = kernel_sessions::of_target(target, attached, &attached::all()?);
     let own: Vec<u32> = shared.iter().filter_map(|session| session.number).collect();
@@ -73,7 +76,7 @@ pub(super) fn serve(
     Ok((device, warnings))
 }
 
-/// A session over one portal: one that another LUN of the target has already, or a new one.
+/// Adds a session over one portal: one that another LUN of the target already has, or a new one.
 fn log_in(target: &str, portal: Portal, known: Option<u32>, settings: &Settings, attached: &mut Attached) -> anyhow::Result<()> {
     edit(attached, |sessions| sessions.push(KernelSession { portal: portal.address, number: known }))?;
     if known.is_some() {
@@ -86,7 +89,7 @@ fn log_in(target: &str, portal: Portal, known: Option<u32>, settings: &Settings,
             }
         }),
         Err(error) => {
-            // What is somebody else's there is left alone when the rest is undone.
+            // The session or node record belongs to another program, so undoing must leave it alone.
             if matches!(error, KernelError::OthersRecord { .. } | KernelError::OthersSession { .. }) {
                 edit(attached, |sessions| sessions.truncate(sessions.len().saturating_sub(1)))?;
             }
@@ -114,7 +117,7 @@ fn settings(url: &IscsiUrl, depth: usize) -> Settings {
     }
 }
 
-/// Logs in by our own initiator, and out again.
+/// Logs in by Millrace's own initiator, and out again.
 fn find(url: &IscsiUrl, options: Options) -> anyhow::Result<Found> {
     let limit = Instant::now() + options.login_timeout;
     let mut device = Device::open(url, options)?;
@@ -129,7 +132,7 @@ fn find(url: &IscsiUrl, options: Options) -> anyhow::Result<Found> {
     Ok(Found { ready, designator, portals })
 }
 
-/// A portal that is up.
+/// The portal of a path that is up. Fails if the path is down.
 fn portal(path: PathReport) -> Result<Portal, KernelError> {
     match path.address {
         Some(address) if path.state == PathState::Up => Ok(Portal { address, group: path.portal_group }),

@@ -1,4 +1,4 @@
-//! Starting the daemon, from the side of `attach`.
+//! Starts the daemon for `attach`, and defines the messages between the two.
 
 use super::super::attached::{Attached, Record};
 use crate::error_printing::hinted;
@@ -15,33 +15,35 @@ use std::time::{Duration, Instant};
 
 /// After this time a line names what the command waits for.
 const QUIET: Duration = Duration::from_secs(2);
-/// A LUN that is not there by then will not come: each login has its own, shorter, limit.
+/// The time limit for a LUN to become ready. Each login has its own, shorter limit.
 const START: Duration = Duration::from_secs(60);
 
-/// What the daemon is told, on its stdin: secrets in arguments are seen by everybody on the host.
+/// What the daemon must serve. The daemon reads it on stdin, because every user of the host can
+/// read secrets in arguments.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Order {
     pub(super) url: String,
     pub(super) initiator: Option<String>,
-    /// Commands under way on one path.
+    /// Commands in flight on one path.
     pub(super) depth: usize,
 }
 
 impl Order {
-    /// What its sessions are for: of a LUN one attachment at a time. What a killed one left on its way must not come behind what the next
-    /// one writes.
+    /// The use that the sessions of an attachment have in common. A LUN has one attachment at a
+    /// time. Before a new one sends commands, the target ends the sessions that a killed one left,
+    /// so that none of their writes can follow a newer write.
     pub(super) fn of_use(url: &IscsiUrl) -> Option<String> {
         url.target.as_ref().map(|(name, lun)| format!("attach {name}/{lun}"))
     }
 }
 
-/// What the daemon says, on its stdout.
+/// The daemon's answer, on its stdout.
 #[derive(Serialize, Deserialize)]
 pub(super) enum Said {
     Ready(Ready),
     Failed {
         why: String,
-        /// The target answered, and refused.
+        /// Whether the target answered and refused.
         refused: bool,
         /// What the user can do about it.
         hints: Vec<String>,
@@ -56,12 +58,12 @@ pub(super) struct Ready {
     pub(super) block_bytes: u32,
     pub(super) physical_block_bytes: u32,
     pub(super) read_only: bool,
-    /// What could not be done for when memory is short.
+    /// What could not be done to keep the daemon running when memory is short.
     pub(super) lacking: Vec<String>,
 }
 
 impl Ready {
-    /// A LUN that was logged in to.
+    /// Describes the LUN of a device that is logged in.
     pub(super) fn of(device: &Device, lacking: Vec<String>) -> Self {
         let geometry = device.geometry();
         Self {
@@ -81,7 +83,7 @@ impl Ready {
     }
 }
 
-/// The text with which a target refused.
+/// The text of a target's refusal.
 #[derive(Debug)]
 pub(in super::super) struct Refused(String);
 
@@ -104,7 +106,7 @@ pub(super) fn start_daemon(attached: &Attached, order: &Order) -> anyhow::Result
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
     let mut child = command.spawn().context("start the process that serves the LUN")?;
     if let Some(mut stdin) = child.stdin.take() {
-        // When it has ended already, its log says why.
+        // If the daemon has already ended, its log gives the cause.
         let _ = writeln!(stdin, "{}", serde_json::to_string(order)?);
     }
     let answers = child.stdout.take().map(listen).context("receive the answer of the process that serves the LUN")?;
@@ -121,7 +123,7 @@ pub(super) fn start_daemon(attached: &Attached, order: &Order) -> anyhow::Result
     }
 }
 
-/// The first line, when it comes.
+/// Reads the daemon's first line in a thread.
 fn listen(stdout: ChildStdout) -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {

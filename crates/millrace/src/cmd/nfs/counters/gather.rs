@@ -12,11 +12,12 @@ use serde::Serialize;
 
 use super::options::OptionsReport;
 
-/// The mounts of one runtime directory, or those named.
+/// The mounts of one runtime directory, or one mount that the user named.
 pub(crate) struct Mounts {
     /// The last attached first.
     pub(crate) reports: Vec<MountReport>,
-    /// Directories of another version of this program, with what was found.
+    /// Directories that cannot be read, each with its error, such as those of another version of
+    /// this program.
     pub(crate) unreadable: Vec<(PathBuf, SegmentError)>,
 }
 
@@ -65,19 +66,19 @@ pub(crate) struct MountReport {
     pub(crate) slots: Option<SlotReport>,
     pub(crate) writer_waits: u64,
     pub(crate) writer_wait_us: f64,
-    /// Written data that is not stable yet, kept to be resent, and most that is; now.
+    /// Written data that is not stable yet and is kept to be resent: the amount now, and the limit.
     pub(crate) retained_bytes: u64,
     pub(crate) retained_bytes_max: u64,
 }
 
-/// What a mount keeps that no process uses.
+/// What a mount keeps after all its processes ended.
 #[derive(Serialize)]
 pub(crate) struct UnsavedReport {
     /// Files with written data that the server has not committed.
     pub(crate) uncommitted_files: usize,
     /// Bytes of them that this host can resend.
     pub(crate) uncommitted_bytes: u64,
-    /// Numbers of the files of which written data is lost, while no program has received the error.
+    /// Numbers of the files that lost written data, if no program has received the error yet.
     pub(crate) lost_files: Vec<u64>,
     /// Names of removed files that programs had open.
     pub(crate) hidden_names: usize,
@@ -88,7 +89,7 @@ pub(crate) struct UnsavedReport {
 pub(crate) struct PathReport {
     pub(crate) path: String,
     pub(crate) url: String,
-    /// Those of the program that attached last; null if an older library left them out.
+    /// Options of the program that attached last; null if an older library left them out.
     pub(crate) options: Option<OptionsReport>,
     /// When a program last attached there, RFC 3339 in UTC.
     pub(crate) attached: String,
@@ -120,7 +121,8 @@ pub(crate) struct CallReport {
 pub(crate) struct OperationReport {
     pub(crate) calls: u64,
     pub(crate) bytes: u64,
-    /// Largest payload in bytes to calls of at most that, and more than half of it.
+    /// Counts of calls by payload. A key is the largest payload in bytes; the smallest is more than
+    /// half of it.
     pub(crate) sizes: BTreeMap<u64, u64>,
     pub(crate) mean_us: Option<f64>,
     pub(crate) p50_us: Option<f64>,
@@ -147,10 +149,10 @@ struct Found {
     newest: SystemTime,
 }
 
-/// Reads the mount in this directory, which must contain one.
+/// Reads the mount in this directory. `None` if there is no mount.
 ///
 /// # Errors
-/// If there is no mount, or it cannot be read.
+/// The mount cannot be read.
 pub(crate) fn one(directory: &Path, interval: Option<Duration>) -> anyhow::Result<Option<Mounts>> {
     let context = || format!("read the counters in {}", directory.display());
     let Some(observer) = Observer::at(directory).with_context(context)? else { return Ok(None) };
@@ -174,7 +176,7 @@ pub(crate) fn all(runtime: &Path, interval: Option<Duration>) -> Mounts {
 /// Removes the dead segments below a runtime directory. Returns their directories.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel's, for a segment that cannot be removed.
 pub(crate) fn remove_dead(runtime: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut removed = Vec::new();
     for directory in Observer::directories(runtime) {
@@ -209,7 +211,7 @@ impl Found {
         Self { directory, observer, newest }
     }
 
-    /// In doubt the segment is needed.
+    /// The state of the segment: in use if that cannot be determined.
     fn state(&self) -> State {
         match (self.observer.is_in_use(), self.observer.is_dead()) {
             (Ok(false), Ok(true)) => State::Dead,
@@ -286,7 +288,7 @@ impl Found {
         let now = SystemTime::now();
         let calls = self.observer.calls_in_progress().into_iter();
         let report = |call: dnfs::CallInProgress| {
-            // A process in a container noted the number it has there.
+            // A process in a container notes the process number that it has in the container.
             let here = processes.programs.iter().find(|process| process.inner_pid == call.pid);
             CallReport {
                 procedure: call.procedure,

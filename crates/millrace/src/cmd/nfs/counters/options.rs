@@ -3,12 +3,12 @@
 use dnfs::Options;
 use serde::Serialize;
 
-/// How a mount is used, in the words of the URL.
+/// The options of a mount, by their names in the URL.
 #[derive(Serialize)]
 pub(crate) struct OptionsReport {
     close: &'static str,
     gather: bool,
-    /// As in the URL; what the mount may keep is `retained_bytes_max`.
+    /// The value of the URL. `retained_bytes_max` is what the mount may keep.
     retain_bytes: u64,
     gone: &'static str,
     stable: &'static str,

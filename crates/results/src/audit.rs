@@ -50,7 +50,7 @@ pub enum Status {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Activation {
-    /// None: the change takes effect at once.
+    /// No action: the change takes effect at once.
     Live,
     /// The database must reload its settings.
     Reload,
@@ -70,9 +70,9 @@ pub enum Activation {
 pub enum AdviceGroup {
     /// No interruption: the change takes effect at once, or after a reload of the database's settings.
     Now,
-    /// The database, a mount or a network interface.
+    /// The fix interrupts the database, a mount or a network interface.
     Restart,
-    /// The host.
+    /// The host must be restarted.
     Reboot,
     /// The change is made on the storage side and may interrupt service there.
     Storage,

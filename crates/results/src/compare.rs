@@ -1,8 +1,9 @@
 //! The record of one comparison: `results.json`, schema 1.
 //!
 //! Fields are added, never renamed. Every figure of a path is computed from the runs in
-//! [`PathResult::runs`]; means include their interval ([`MeanInterval`](crate::statistics::MeanInterval)). Fields with one of a few
-//! names keep an unknown name, so that a record of a later version can be read, shown and written again.
+//! [`PathResult::runs`]; means include their interval
+//! ([`MeanInterval`](crate::statistics::MeanInterval)). Fields with one of a few names keep an
+//! unknown name, so that a record of a later version can be read, shown and written again.
 
 mod against;
 mod against_last;
@@ -71,8 +72,8 @@ pub struct Comparison {
     pub paths: Vec<PathResult>,
     /// Each measured path compared with the first one.
     pub against_first: Vec<Against>,
-    /// The same paths in further scenarios, evaluated separately: verdict, `paths` and `gates` above are those of the first scenario
-    /// only. Empty if the plan has one scenario.
+    /// The same paths in further scenarios, evaluated separately: verdict, `paths` and `gates`
+    /// above are those of the first scenario only. Empty if the plan has one scenario.
     #[serde(default)]
     pub regimes: Vec<RegimeResult>,
     /// Guarantees that the plan tests.
@@ -94,7 +95,8 @@ pub struct Comparison {
     /// The published report that the plan reproduces; absent for other plans.
     #[serde(default)]
     pub stands_for: Option<StandsFor>,
-    /// Roles of configurations in checked shapes: `SC1` to `capped` to the name of a configuration.
+    /// Roles of configurations in the checked findings: from `SC1` and `capped` to the name of a
+    /// configuration.
     #[serde(default)]
     pub roles: BTreeMap<String, BTreeMap<String, String>>,
     /// Settings of each tuning, by its name: knob (`database.work_mem`, `dnfs.slots`) to value with unit.

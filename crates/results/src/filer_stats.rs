@@ -19,8 +19,8 @@ pub struct FilerStats {
     pub loss_epoch: u64,
     /// By procedure of NFS version 3 (`READ`, `WRITE`, …, all 22), and `MOUNT` for all of MOUNT version 3.
     pub procedures: BTreeMap<String, ProcedureStats>,
-    /// By kind of SCSI command (`SCSI-READ`, `SCSI-WRITE`, `SCSI-FLUSH`, `SCSI-UNMAP`, `SCSI-OTHER`), for all LUNs together. Empty
-    /// if there are no LUNs.
+    /// By kind of SCSI command (`SCSI-READ`, `SCSI-WRITE`, `SCSI-FLUSH`, `SCSI-UNMAP`,
+    /// `SCSI-OTHER`), for all LUNs together. Empty if there are no LUNs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub scsi: BTreeMap<String, ProcedureStats>,
     /// READs that had to wait for the store because the page cache did not have their data. 0 if the served file system
@@ -48,7 +48,8 @@ pub struct FilerStats {
     /// memory, `mixed` if volumes differ. Empty from an older filer, which supports only `sync`.
     #[serde(default)]
     pub durability: String,
-    /// How data use the page cache: `cached`, `write-around`, `direct`, `dropbehind`, or `mixed`. Empty from an older filer: `cached`.
+    /// How data use the page cache: `cached`, `write-around`, `direct`, `dropbehind`, or `mixed`.
+    /// Empty from an older filer: `cached`.
     #[serde(default)]
     pub cache: String,
     /// A flush failed: a volume gives no durability guarantee until it is reopened.

@@ -121,8 +121,9 @@ pub struct RelativeDifference {
     /// records of versions that did not store it.
     #[serde(default)]
     pub with_twice_the_rounds_percent: Option<f64>,
-    /// A factor above this, or below its inverse, is shown: from the 99 % interval. Absent below two runs on a side, and in records
-    /// of versions that did not store it.
+    /// The difference is shown if its factor is above this value or below the inverse of this
+    /// value, which is derived from the 99 % interval. Absent below two runs on a side, and in
+    /// records of versions that did not store it.
     #[serde(default)]
     pub claim_factor: Option<f64>,
     /// The claim that the 99 % interval, which is wider, allows.
@@ -179,8 +180,8 @@ impl ReadLatency {
         (self.count > 0).then(|| self.sum_us / self.count as f64)
     }
 
-    /// Quantile in microseconds, interpolated inside its bucket; in the open bucket, its lower bound. `None` without reads, or
-    /// if it lies in the open bucket of a histogram without bounds.
+    /// Quantile in microseconds, interpolated inside its bucket; in the open bucket, its lower
+    /// bound. `None` without reads, and if a bound of the bucket is missing.
     #[must_use]
     pub fn quantile_us(&self, share: f64) -> Option<f64> {
         let all: u64 = self.counts.iter().sum();

@@ -9,7 +9,7 @@ macro_rules! names {
         #[derive(Debug, Clone)]
         pub enum $type {
             $($(#[$each])* $variant,)+
-            /// Not a name of this version.
+            /// A name that this version does not know.
             Unknown(String),
         }
 

@@ -38,7 +38,7 @@ pub struct VolumeStatus {
     pub poisoned: bool,
     /// Maximum total size of its files; `None` for the size of the store.
     pub quota_bytes: Option<u64>,
-    /// Total size of its files; only with a quota, because it is counted only then.
+    /// Total size of its files. Absent without a quota, because the filer counts it only for a quota.
     pub used_bytes: Option<u64>,
     /// Size that clients see; `None` if the store does not report it.
     pub total_bytes: Option<u64>,
@@ -48,7 +48,7 @@ pub struct VolumeStatus {
     pub calls: u64,
     /// Of these, calls that returned an error.
     pub errors: u64,
-    /// Export rules; the first one that matches a client counts.
+    /// Export rules. The first rule that matches a client applies.
     pub rules: Vec<RuleStatus>,
 }
 

@@ -17,7 +17,7 @@ use crate::statistics::MeanInterval;
 names! {
     /// Caches below the database's own buffers.
     pub enum CachingClass {
-        /// Reads come from the medium: the page cache of no host under Millrace's control can serve them.
+        /// Reads come from the medium: no page cache of a host under Millrace's control can serve them.
         Direct = "direct",
         /// Reads may come from the page cache of a host under Millrace's control.
         Cached = "cached",
@@ -48,8 +48,9 @@ pub struct PathResult {
     /// Label that distinguishes two configurations of one path.
     #[serde(default)]
     pub label: Option<String>,
-    /// The client, on a path that supports several: for `iscsi`, `open-iscsi` or `millrace` (Millrace's initiator, FUSE and a loop
-    /// device); for `fc`, `software-fcoe`. Absent for other paths, and in records of older versions.
+    /// The client, on a path that supports several: for `iscsi`, `open-iscsi` or `millrace`
+    /// (Millrace's initiator, FUSE and a loop device); for `fc`, `software-fcoe`. Absent for other
+    /// paths, and in records of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     /// Existing storage: directory, URL or device; absent if Millrace provides the storage.

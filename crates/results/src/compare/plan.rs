@@ -47,8 +47,8 @@ fn postgresql() -> DatabaseSystem {
 /// The plan as carried out.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlanRecord {
-    /// Name of the plan: its file name without directory and extension, `compare` for the built-in one; absent in records of older
-    /// versions.
+    /// Name of the plan: its file name without directory and extension, `compare` for the built-in
+    /// one; absent in records of older versions.
     #[serde(default)]
     pub name: Option<String>,
     /// Names of the configurations ([`PathResult::arm`](super::PathResult::arm)) in the requested order.

@@ -59,7 +59,8 @@ impl Cpu {
         (self.others_busy_share + self.stolen_share * self.host_busy_share).min(1.0)
     }
 
-    /// Seconds per 1,000 orders of every owner except the filer, computed from the owners, so it also works for records without the field.
+    /// Seconds per 1,000 orders of every owner except the filer, computed from the owners, so it
+    /// also works for records without the field.
     #[must_use]
     pub fn without_filer_s_per_1000_orders(&self) -> f64 {
         self.by_owner.iter().filter(|(owner, _)| *owner != "filer").fold(0.0, |sum, (_, time)| sum + time.s_per_1000_orders)

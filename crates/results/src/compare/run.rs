@@ -129,8 +129,8 @@ pub struct Run {
     /// its NFS client; empty on a path without either.
     #[serde(default)]
     pub read_bytes_by_volume: BTreeMap<String, u64>,
-    /// Sum of the filers' open connections for the data: the larger of the values at the start and the end of the interval. Absent
-    /// if no filer of Millrace reports them.
+    /// Sum of the filers' open connections for the data: the larger of the values at the start and
+    /// the end of the interval. Absent if no filer of Millrace reports them.
     #[serde(default)]
     pub connections: Option<u64>,
     /// The load as the driver applied it.
@@ -145,9 +145,11 @@ pub struct Run {
     pub checks: Checks,
     /// Proof of path over the complete run, including warm-up.
     pub proof: Proof,
-    /// Bytes of the path's files in this host's page cache after the run, by the size of their folios in KiB, for at most 512 MiB of
-    /// files, without the log. Empty if the files are elsewhere, if the kernel does not show the sizes, and in records of older
-    /// versions: those restored copies in large units, which made each small write more expensive on local disk and on the filers.
+    /// Bytes of the path's files in this host's page cache after the run, by the size of their
+    /// folios in KiB, for at most 512 MiB of files, without the log. Empty if the files are
+    /// elsewhere, if the kernel does not show the sizes, and in records of older versions: those
+    /// restored copies in large units, which made each small write more expensive on local disk and
+    /// on the filers.
     #[serde(default)]
     pub folio_bytes: BTreeMap<u64, u64>,
     /// Seconds spent on the steps around the interval, by step.

@@ -1,11 +1,13 @@
 //! Compares two configurations: the difference of their means with its interval, and the claim that it allows.
 //!
-//! The unit is the run. Runs start from the same state, but not from the same state of the host, so the spread
-//! between runs determines the error. With two or three runs, the spread inside them (batch means) is a lower limit of the error:
-//! runs that agree by chance must not give a precise figure. With more runs, this limit would only add effects that
-//! all runs share, such as a checkpoint in each of them, as if they were uncertainty. Rounds are interleaved. With
-//! [`PAIRED_ROUNDS_MIN`] or more of them, the configurations are compared round by round, which removes the drift of the host. With
-//! fewer, pairing would cost more degrees of freedom than it gains, so the spreads of both are pooled.
+//! The unit is the run. Runs start from the same state, but not from the same state of the host, so
+//! the spread between runs determines the error. With two or three runs, the spread inside them
+//! (batch means) is a lower limit of the error: runs that agree by chance must not give a precise
+//! figure. With more runs, this limit would only add effects that all runs share, such as a
+//! checkpoint in each of them, as if they were uncertainty. Rounds are interleaved. With
+//! [`PAIRED_ROUNDS_MIN`] or more of them, the configurations are compared round by round, which
+//! removes the drift of the host. With fewer, pairing would cost more degrees of freedom than it
+//! gains, so the spreads of both are pooled.
 //!
 //! The displayed interval is the 95 % one. A difference is "shown" if the 99 % interval excludes zero. Then twenty
 //! comparisons of equal configurations give at most one such claim in 98 of 100 cases; with a 95 % rule, in 74.

@@ -46,8 +46,9 @@ pub struct SteadySeries {
     pub range_percent: f64,
 }
 
-/// The mean by batch means: values are averaged in about ten batches. The remaining correlation between batches
-/// increases the error as in a first-order process. `None` for fewer than ten values.
+/// The mean by batch means: values are averaged in ten or more batches. The remaining correlation
+/// between batches increases the error as in a first-order process. `None` for fewer than ten
+/// values, and if a value is not finite.
 #[must_use]
 pub fn series_mean(values: &[f64]) -> Option<SeriesMean> {
     let size = (values.len() / BATCHES_AIM).max(1);

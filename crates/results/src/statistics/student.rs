@@ -5,8 +5,9 @@ const STEPS: u32 = 60;
 /// Largest t that is searched; only one or two degrees of freedom at extreme levels exceed it.
 const T_MAX: f64 = 1e5;
 
-/// The quantile `level` (above 0.5) of Student's t for `degrees` degrees of freedom, which may be
-/// fractional (Satterthwaite). Infinite if `degrees` is not above 0.
+/// The quantile `level` of Student's t for `degrees` degrees of freedom, which may be fractional
+/// (Satterthwaite). Infinite if `degrees` is not above 0 or not finite, and if `level` is below 0.5
+/// or not below 1.
 #[must_use]
 pub fn t_quantile(level: f64, degrees: f64) -> f64 {
     if degrees <= 0.0 || !degrees.is_finite() || !(0.5..1.0).contains(&level) {

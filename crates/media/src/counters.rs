@@ -41,7 +41,8 @@ pub struct Counters {
     pub cache_hits: u64,
     /// Time that spindles were busy, summed over all spindles, in nanoseconds.
     pub busy_ns: u64,
-    /// Largest number of operations that one found in the queue of its spindle: its wait divided by the mean time of one.
+    /// Largest number of operations that an operation found in the queue of its spindle: its wait
+    /// divided by the mean time of one.
     pub waiting_max: u64,
     /// Time that operations waited for their spindle, in nanoseconds.
     pub queued_ns: u64,

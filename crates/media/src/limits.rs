@@ -1,6 +1,7 @@
 //! Limits of the model, each with its reason.
 
-/// Most spindles of a medium. The largest profile has 160. The state of a medium with 4,096 has 72 KiB.
+/// The largest number of spindles of a medium. The largest profile has 160. The state of a medium
+/// with 4,096 spindles has 72 KiB.
 pub const SPINDLES_MAX: usize = 4096;
 /// Words for files, with which a flush waits for earlier writes to its file. Files that share a word also wait for each other's
 /// writes. This is enough for a database of a few hundred relations.

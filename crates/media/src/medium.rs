@@ -210,7 +210,7 @@ impl<'a> Submission<'a> {
         if overhead_ms > 0.0 { whole_ns(overhead.sample(overhead_ms * NS_PER_MS, &mut self.random)) } else { 0 }
     }
 
-    /// When NVRAM acknowledges a write of these bytes. `None` without NVRAM.
+    /// The time at which NVRAM acknowledges a write of these bytes. `None` without NVRAM.
     fn in_nvram(&self, bytes: u64) -> Option<u64> {
         let nvram = self.profile().nvram?;
         let word = self.state.get(at::NVRAM_EMPTY_AT)?;
@@ -238,7 +238,7 @@ impl<'a> Submission<'a> {
         }
     }
 
-    /// When all parts of an operation are done. Its spindles work in parallel.
+    /// The time at which all parts of an operation are done. Its spindles work in parallel.
     fn on_spindles(&mut self, operation: &Operation) -> u64 {
         let stripe = u64::from(self.profile().stripe_kib) * 1024;
         let spindles = self.profile().spindles as u64;
@@ -279,7 +279,7 @@ impl<'a> Submission<'a> {
         (((mix(file) >> 16) + stripe) % spindles as u64) as usize
     }
 
-    /// Queues a part at its spindle. Returns when it is done.
+    /// Queues a part at its spindle. Returns the time at which it is done.
     fn serve(&mut self, part: &Part, kind: Kind) -> u64 {
         let service = self.position(part, kind) + self.transfer(part.bytes);
         add(self.state, at::BUSY_NS, service);

@@ -31,7 +31,7 @@ pub enum SpecError {
         key: String,
         /// The value as given.
         value: String,
-        /// What is valid.
+        /// The valid values.
         wanted: String,
     },
     /// A key that does not apply to this medium.
@@ -39,7 +39,7 @@ pub enum SpecError {
     Meaningless {
         /// The key.
         key: String,
-        /// Why.
+        /// The reason.
         because: &'static str,
     },
 }

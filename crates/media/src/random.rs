@@ -19,7 +19,8 @@ pub(crate) fn nth(seed: u64, nth: u64) -> u64 {
     mix(seed.wrapping_mul(GAMMA) ^ mix(nth))
 }
 
-/// Random numbers that follow from a seed (SplitMix64). The state is one number. The same seed gives the same numbers in every version.
+/// Random numbers that follow from a seed (SplitMix64). The state is one number. The same seed
+/// gives the same numbers in every version.
 #[derive(Clone, Debug)]
 pub struct Random(SplitMix64);
 
@@ -40,7 +41,7 @@ impl Random {
         self.bits().checked_rem(count).unwrap_or(0)
     }
 
-    /// A number from 0 and below 1, of 53 bits.
+    /// A number from 0 to below 1, of 53 bits.
     pub fn share(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / STEPS
     }
@@ -50,12 +51,12 @@ impl Random {
         ((self.bits() >> 11) as f64 + 0.5) / STEPS
     }
 
-    /// About normal around 0 with a deviation of 1: the sum of twelve.
+    /// About normal around 0 with a deviation of 1: the sum of twelve uniform numbers, less 6.
     pub fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.share()).sum::<f64>() - 6.0
     }
 
-    /// True in that share of the cases.
+    /// True with the probability `rate`.
     pub fn chance(&mut self, rate: f64) -> bool {
         self.share() < rate
     }

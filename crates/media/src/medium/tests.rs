@@ -33,7 +33,8 @@ impl Bench {
         self.medium.counters(&self.state)
     }
 
-    /// Keeps `depth` reads in flight until `count` are done. Returns operations per millisecond, and mean latency in milliseconds.
+    /// Keeps `depth` reads in flight until `count` are done. Returns operations per millisecond,
+    /// and mean latency in milliseconds.
     fn closed(&mut self, depth: usize, count: u64) -> (f64, f64) {
         let begin = 100 * MS;
         let mut ends: BinaryHeap<_> = (0..depth).map(|_| std::cmp::Reverse(begin)).collect();
@@ -88,7 +89,8 @@ fn striped_spindles_queue_and_still_close_by_littles_law() {
         rates.push(rate);
     }
     assert!(rates.is_sorted(), "{rates:?}");
-    // Two of 80 customers meet at a spindle as in a closed network of 80 queues; nearly all are at work at 400.
+    // Operations meet at spindles as in a closed network of 80 queues. At 400, nearly all spindles
+    // are busy.
     assert!(rates[3] > 8.0, "{rates:?}");
 }
 
@@ -150,7 +152,7 @@ fn a_large_operation_takes_its_spindles_side_by_side_and_every_byte_once() {
         bytes += length;
     }
     near(bench.counters().busy_ns as f64, bytes as f64 / MIB * 1e9, 0.001);
-    // 16 stripes over 5 spindles: the one with four of them is done last.
+    // 16 stripes over 5 spindles: the spindle with four of them is done last.
     let begin = 1_000_000 * MS;
     near((bench.at(begin, Kind::Read, 1, 0, 1 << 20) - begin) as f64, 0.25e9, 0.1);
 }

@@ -1,7 +1,8 @@
 //! POSIX ACLs of the served directory (acl(5)). The ACL of an object is read only if its mode alone does not decide about access.
 //!
-//! An access ACL is cached with the ctime of its object, because a new ACL, like a new mode, changes the ctime. The host itself applies a
-//! default ACL when it creates an object. The mode that results is kept.
+//! An access ACL is cached with the ctime of its object, because a new ACL, like a new mode,
+//! changes the ctime. The host itself applies a default ACL when it creates an object. The mode
+//! that results is kept.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,12 +66,13 @@ pub(crate) struct KeptAcl {
 }
 
 impl KeptAcl {
-    /// Whether the ACL was ever asked for. If so, attributes are read with the ctime, by which the ACL is cached.
+    /// Whether a check ever asked for the ACL. If so, attributes are read with the ctime, by which
+    /// the ACL is cached.
     pub(crate) fn is_asked_for(&self) -> bool {
         self.is_asked_for.load(Ordering::Relaxed)
     }
 
-    /// Notes that the ACL was asked for.
+    /// Notes that a check asked for the ACL.
     pub(crate) fn ask_for(&self) {
         self.is_asked_for.store(true, Ordering::Relaxed);
     }

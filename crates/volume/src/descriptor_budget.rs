@@ -1,8 +1,10 @@
 //! The descriptors that all volumes of this process keep open together.
 //!
-//! RLIMIT_NOFILE limits the process, so there is one budget for the process. While more than a quarter of it is free, a volume keeps what
-//! it opened. Then a volume that has used its share closes one descriptor for each one that it opens. When the budget is used up, the
-//! volume with the most descriptors closes some. So a volume whose clients read every file takes none from a small one.
+//! RLIMIT_NOFILE limits the process, so there is one budget for the process. While more than a
+//! quarter of it is free, a volume keeps what it opened. Then a volume that has used its share
+//! closes one descriptor for each one that it opens. When the budget is used up, the volume with
+//! the most descriptors closes some. So a volume whose clients read every file takes none from a
+//! small one.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -86,8 +88,8 @@ pub(crate) enum Room {
 }
 
 impl DescriptorBudget {
-    /// The budget of this process: half of RLIMIT_NOFILE without the reserve. The other half is for connections and for descriptors that are
-    /// open only during one call.
+    /// The budget of this process: half of RLIMIT_NOFILE without the reserve. The other half is for
+    /// connections and for descriptors that are open only during one call.
     pub(crate) fn of_process() -> &'static Arc<Self> {
         static BUDGET: OnceLock<Arc<DescriptorBudget>> = OnceLock::new();
         let budget = BUDGET.get_or_init(Arc::default);
@@ -120,8 +122,8 @@ impl DescriptorBudget {
         if open >= count_max - count_max / 4 && is_share_used() { Room::OwnShareUsed } else { Room::Free }
     }
 
-    /// Closes descriptors that are unused and need no flush. Takes them from the volume with the most descriptors that has such ones. Returns
-    /// how many it closed.
+    /// Closes descriptors that are unused and need no flush. Takes them from the volume with the
+    /// most descriptors that has such ones. Returns how many it closed.
     pub(crate) fn evict_clean(&self) -> usize {
         let mut caches: Vec<_> = self.caches.lock().unpoisoned().iter().filter_map(Weak::upgrade).collect();
         caches.sort_by_cached_key(|cache| std::cmp::Reverse(cache.open_count()));
@@ -129,8 +131,9 @@ impl DescriptorBudget {
     }
 }
 
-/// Calls `open`, which makes a descriptor. On EMFILE or ENFILE, closes cached descriptors of the volumes of this process and calls `open`
-/// again. A server uses this for its own files and for accept.
+/// Calls `open`, which makes a descriptor. On EMFILE or ENFILE, closes cached descriptors of the
+/// volumes of this process and calls `open` again. A server uses this for its own files and for
+/// accept.
 pub fn opening<T, E: Into<io::Error>>(mut open: impl FnMut() -> Result<T, E>) -> io::Result<T> {
     let is_short = |error: &io::Error| matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
     match open().map_err(Into::into) {

@@ -1,4 +1,5 @@
-//! The open descriptors of a volume: one per node at most. The one that was unused for longest is closed first.
+//! The open descriptors of a volume: at most one per node. An eviction clock closes those that were
+//! not used since its last round.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,12 +11,12 @@ use crate::descriptor_budget::{DescriptorBudget, Evict, OpenCount, Room};
 use crate::limits::DESCRIPTORS_MIN;
 use crate::node::NodeInner;
 
-/// Which nodes have a descriptor, in the order of the eviction clock.
+/// The nodes with a descriptor, in the order of the eviction clock.
 pub(crate) struct DescriptorCache {
     count: Arc<OpenCount>,
     clock: Mutex<VecDeque<Weak<NodeInner>>>,
-    /// The length of `clock` at which nodes without a descriptor are removed from it: twice its length after the last removal. So each open
-    /// pays for two checks.
+    /// The length of `clock` at which nodes without a descriptor are removed from it: twice its
+    /// length after the last removal. So the removal costs about two checks for each open.
     sweep_at: AtomicUsize,
 }
 
@@ -27,7 +28,7 @@ impl DescriptorCache {
         cache
     }
 
-    /// Counts the open descriptors.
+    /// The count of open descriptors.
     pub(crate) fn count(&self) -> &Arc<OpenCount> {
         &self.count
     }
@@ -36,7 +37,8 @@ impl DescriptorCache {
     pub(crate) fn opened(&self, node: &Arc<NodeInner>) {
         let mut clock = self.clock.lock().unpoisoned();
         if clock.len() > self.sweep_at.load(Ordering::Relaxed) {
-            // These files were removed since. The weak reference keeps the memory of the node, and the table may still have the node.
+            // A node in the clock without a descriptor belongs to a removed file. The weak
+            // reference keeps the memory of the node, and the node table may still have the node.
             clock
                 .retain(|node| node.upgrade().is_some_and(|node| node.descriptor.try_lock().map_or(true, |slot| slot.is_some())));
             self.sweep_at.store(2 * clock.len().max(DESCRIPTORS_MIN), Ordering::Relaxed);
@@ -44,8 +46,9 @@ impl DescriptorCache {
         clock.push_back(Arc::downgrade(node));
     }
 
-    /// Closes unused descriptors so that another one fits. `Some` if all descriptors of this volume need a flush. The caller then flushes
-    /// the returned node and calls this again.
+    /// Closes unused descriptors so that another one fits. `Some` if none could be closed and a
+    /// descriptor of this volume needs a flush. The caller then flushes the returned node and calls
+    /// this again.
     pub(crate) fn make_room(&self) -> Option<Arc<NodeInner>> {
         let closed = match self.count.budget().room(self.open_count()) {
             Room::Free => return None,
@@ -60,7 +63,7 @@ impl DescriptorCache {
         if self.count.budget().evict_clean() > 0 { None } else { self.oldest_dirty() }
     }
 
-    /// Of the nodes whose descriptors need a flush, the one that was opened first.
+    /// The first node of the clock whose descriptor needs a flush.
     fn oldest_dirty(&self) -> Option<Arc<NodeInner>> {
         let clock = self.clock.lock().unpoisoned();
         clock.iter().filter_map(Weak::upgrade).find(|node| node.is_dirty() && !node.is_device())

@@ -1,5 +1,5 @@
-//! Mount points inside a volume. If a file system is not mounted any more, clients must not write into the directory that it covered: the next
-//! mount would hide their files.
+//! Mount points inside a volume. If a file system is not mounted any more, clients must not write
+//! into the directory that it covered: the next mount would hide their files.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -79,7 +79,8 @@ impl MountPoints {
         *known = by_parent;
     }
 
-    /// Whether the name in the directory with this inode number is a mount point. Logs it once if no file system is mounted there.
+    /// Whether the name in the directory with this inode number is a mount point. Logs it once if
+    /// no file system is mounted there.
     pub(crate) fn covers(&self, dir: u64, name: &[u8]) -> bool {
         if !self.any.load(Ordering::Acquire) {
             return false;
@@ -95,7 +96,8 @@ impl MountPoints {
     }
 }
 
-/// Notes in the state directory of a file system its path `below` the directory of the volume that it is inside of.
+/// Notes the path of a file system in its state directory: `below` the directory of the volume that
+/// contains the file system.
 /// **Durability**: on disk when it returns.
 pub(crate) fn note_place(state_dir: &Path, below: &Path) -> io::Result<()> {
     let below = below.as_os_str().as_bytes();

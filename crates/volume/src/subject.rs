@@ -1,4 +1,4 @@
-//! Objects whose access is checked: attributes, and the ACL of an object, which is read on demand.
+//! Objects whose access is checked.
 
 use std::cell::OnceCell;
 use std::fmt;
@@ -46,8 +46,7 @@ impl<'s> Subject<'s> {
 
     /// The access ACL. `None` if the object has only a mode.
     ///
-    /// # Errors
-    /// Those of the host. The caller must then allow only the owner to use the object.
+    /// Those of the host. The caller must then allow only root and the owner to use the object.
     pub fn acl(&self) -> Result<Option<Arc<Acl>>, Error> {
         let read = || match self.source {
             Source::Given(acl) => Ok(acl.cloned().map(Arc::new)),
@@ -110,8 +109,9 @@ impl VolumeInner {
         }
     }
 
-    /// The mode to set on a new object in the directory `at` whose mode is `made`. `None` if `made` is right. The host clears bits by the
-    /// directory's default ACL, which must remain effective, or by the umask of this process.
+    /// The mode to set on a new object in the directory `at` whose mode is `made`. `None` if `made`
+    /// is right. The host clears bits by the directory's default ACL, which must remain effective,
+    /// or by the umask of this process.
     pub(crate) fn mode_to_set(&self, at: &Descriptor, made: u32, wanted: u32) -> Result<Option<u32>, Error> {
         const PERMISSIONS: u32 = 0o777;
         let (made, mut wanted) = (made & 0o7777, wanted & 0o7777);

@@ -1,15 +1,17 @@
 //! Attributes before and after a change (RFC 1813 2.6, weak cache consistency), on a volume that is `exclusive`.
 //!
-//! A client that finds the attributes of its cache in `before` keeps the cache, because only its own change was made in between. So
-//! `before` is given only if that is certain:
+//! A client that finds the attributes of its cache in `before` keeps the cache, because only its
+//! own change was made in between. So `before` is given only if that is certain:
 //!
-//! - One lock covers the reading before, the change and the reading after: the lock of a directory's names, or the lock of another
-//!   object's attributes.
-//! - Some changes do not take this lock: a WRITE, and the changes of an object's own times by LINK, REMOVE and RENAME. They are counted
-//!   ([`WccState::begin_other`]). If one runs meanwhile, `before` is left out.
-//! - Two states of the object must not have the same ctime. Since Linux 6.13 they do not, because each reading makes the next ctime finer
-//!   (`times`). On other hosts the ctime is that of a clock tick (1 to 10 ms, on some file systems a second). There `before` is given only
-//!   if it is the state after the last change through this volume, and that change moved the ctime.
+//! - One lock covers the reading before, the change and the reading after: the lock of a directory's
+//!   names, or the lock of another object's attributes.
+//! - Some changes do not take this lock: a WRITE, and the changes of an object's own times by LINK,
+//!   REMOVE and RENAME. They are counted ([`WccState::begin_other`]). If one runs meanwhile, `before`
+//!   is left out.
+//! - Two states of the object must not have the same ctime. Since Linux 6.13 they do not, because each
+//!   reading makes the next ctime finer (`times`). On other hosts the ctime is that of a clock tick (1
+//!   to 10 ms, on some file systems a second). There `before` is given only if it is the state after
+//!   the last change through this volume, and that change moved the ctime.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +29,7 @@ pub struct Wcc {
     pub after: Attr,
 }
 
-/// The state of a node for this.
+/// The state of a node from which `before` is decided.
 #[derive(Debug, Default)]
 pub(crate) struct WccState {
     /// Numbers of changes without the lock that have begun, and that have ended.
@@ -57,7 +59,7 @@ impl WccState {
         self.ended.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Called before the attributes are read.
+    /// Returns the number to compare later. Called before the attributes are read.
     pub(crate) fn watch(&self) -> Watch {
         // In this order: if the numbers are equal, no change ran when the second one was read.
         let ended = self.ended.load(Ordering::SeqCst);
@@ -82,7 +84,7 @@ impl WccState {
     }
 }
 
-/// Whether a client would take these attributes for those of one state.
+/// Whether a client would treat both as the attributes of one state.
 fn is_same(one: &Attr, other: &Attr) -> bool {
     (one.size, one.mtime, one.ctime) == (other.size, other.mtime, other.ctime)
 }

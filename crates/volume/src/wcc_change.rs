@@ -31,7 +31,8 @@ impl Drop for Other {
 }
 
 impl VolumeInner {
-    /// Begins a change of an object whose lock the caller holds. `None` unless the volume is exclusive.
+    /// Begins a change of an object whose lock the caller holds. `None` if the volume is not
+    /// exclusive or the attributes cannot be read.
     pub(crate) fn around<'n>(&self, node: &'n Node, descriptor: &Descriptor) -> Option<Around<'n>> {
         if !self.options.exclusive {
             return None;
@@ -59,7 +60,8 @@ impl VolumeInner {
         Some(Other(node.clone()))
     }
 
-    /// Begins a change without the lock of an open object, whose node may not be in memory. The caller holds the lock of its directory's names.
+    /// Begins a change without the lock of an open object, whose node may not be in memory. The
+    /// caller holds the lock of its directory's names.
     pub(crate) fn other_change_of(&self, fd: &OwnedFd, stat: &RawStat) -> Option<Other> {
         if !self.options.exclusive {
             return None;
@@ -67,7 +69,8 @@ impl VolumeInner {
         self.node_of(fd, stat, None).ok().and_then(|node| self.other_change(&node))
     }
 
-    /// Begins a change without the lock of an object that loses a name. If it is the last name, no attributes are compared later.
+    /// Begins a change without the lock of an object that loses a name. If that is its last name,
+    /// the change is not counted, because no attributes are compared later.
     pub(crate) fn change_of_victim(&self, fd: &OwnedFd, stat: &RawStat) -> Option<Other> {
         let stays = Kind::of_mode(stat.mode) != Some(Kind::Directory) && stat.nlink > 1;
         if stays { self.other_change_of(fd, stat) } else { None }

@@ -1,7 +1,9 @@
-//! The operations of the filer, in terms of no protocol version: each checks the caller's access to objects of one volume, and acts.
+//! The operations of the filer, in terms of no protocol version: each checks the caller's access to
+//! objects of one volume, and acts.
 //!
-//! A protocol's handlers decode a call, run an operation, and encode its result. An operation takes a [`State`], which says whether the
-//! call names an open file. NFSv3 has no open files (RFC 1813 4.4), so its calls are all [`State::None`].
+//! A protocol's handlers decode a call, run an operation, and encode its result. An operation takes
+//! a [`State`], which says whether the call names an open file. NFSv3 has no open files (RFC 1813
+//! 4.4), so its calls are all [`State::None`].
 
 pub mod access;
 mod attributes;
@@ -18,7 +20,7 @@ pub(crate) use create::New;
 /// Which open file a call names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// None. Each call is checked by the caller's rights.
+    /// The call names no open file, so the filer checks the caller's rights for each call.
     None,
 }
 
@@ -31,8 +33,8 @@ pub(crate) struct Operator<'a> {
     pub(crate) own_group: Option<u32>,
 }
 
-/// The end of an operation that changes a directory or an object: its result, and the attributes around the change if the volume has read
-/// them.
+/// The end of an operation that changes a directory or an object: its result, and the attributes
+/// around the change if the volume has read them.
 pub(crate) type Changed<T> = (Result<T, Error>, Option<Wcc>);
 
 impl Operator<'_> {

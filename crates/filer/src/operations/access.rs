@@ -1,19 +1,20 @@
 //! Access checks: pure functions of caller, attributes and request.
 //!
-//! The filer checks access itself, because the host allows a privileged process everything. The rules are those of POSIX mode bits and
-//! ACLs (acl(5)). NFSv3 has no OPEN (RFC 1813 4.4), so there are two differences: the owner of a file may always read and write its
-//! data, and a caller who may execute a file may read it.
+//! The filer checks access itself, because the host allows a privileged process everything. The
+//! rules are those of POSIX mode bits and ACLs (acl(5)). NFSv3 has no OPEN (RFC 1813 4.4), so there
+//! are two differences: the owner of a file may always read and write its data, and a caller who
+//! may execute a file may read it.
 
 use nfs_proto::rpc::{AuthSys, Groups};
 use volume::{Acl, Attr, Error, Kind, SetAttr, SetTime, Subject};
 
 use crate::nfs::policy::{Rights, Squash};
 
-/// Rights, as the bits of a class in a mode.
+/// The right to read, as a bit of a class in a mode.
 pub(crate) const READ: u32 = 4;
-/// See [`READ`].
+/// The right to write.
 pub(crate) const WRITE: u32 = 2;
-/// See [`READ`]. To execute a file, or to look names of a directory up.
+/// The right to execute a file, or to look up names of a directory.
 pub(crate) const EXECUTE: u32 = 1;
 
 /// The mode bits of the group class. If the object has an ACL, they are its mask.
@@ -72,8 +73,8 @@ impl Caller {
         self.uid == object.uid
     }
 
-    /// Whether the mode bits, or the ACL, grant all rights of `want`. As in the kernel, the ACL is checked only if the mode grants the
-    /// group class anything.
+    /// Whether the mode bits, or the ACL, grant all rights of `want`. As in the kernel, the ACL is
+    /// checked only if the mode grants the group class anything.
     fn permitted(&self, object: &Subject<'_>, want: u32) -> bool {
         if self.is_root() {
             // Root may do everything, but executes a file only if some class may execute it.
@@ -92,8 +93,8 @@ impl Caller {
         }
     }
 
-    /// Whether an ACL grants all rights of `want` to a caller other than the owner. `None` if no entry names the caller or one of its
-    /// groups.
+    /// Whether an ACL grants all rights of `want` to a caller other than the owner. `None` if no
+    /// entry names the caller or one of its groups.
     fn permitted_by(&self, acl: &Acl, gid: u32, want: u32) -> Option<bool> {
         let gives = |rights: u32| rights & acl.mask & want == want;
         if let Some((_, rights)) = acl.users.iter().find(|(uid, _)| *uid == self.uid) {
@@ -117,7 +118,7 @@ impl Caller {
         self.owns(file) || self.permitted(file, WRITE)
     }
 
-    /// Whether the caller may look names of a directory up.
+    /// Whether the caller may look up names of a directory.
     #[must_use]
     pub fn may_search(&self, dir: &Subject<'_>) -> bool {
         self.permitted(dir, EXECUTE)
@@ -135,7 +136,8 @@ impl Caller {
         self.permitted(dir, WRITE | EXECUTE)
     }
 
-    /// Whether the caller may remove the name of `victim` from a directory. In a sticky directory it must own the directory or `victim`.
+    /// Whether the caller may remove the name of `victim` from a directory. In a sticky directory
+    /// it must own the directory or `victim`.
     #[must_use]
     pub fn may_remove(&self, dir: &Subject<'_>, victim: &Attr) -> bool {
         let bound = dir.mode & STICKY != 0 && !self.is_root() && !self.owns(dir) && !self.owns(victim);
@@ -148,8 +150,8 @@ impl Caller {
         !other_parent || object.kind != Kind::Directory || self.permitted(object, WRITE)
     }
 
-    /// Whether the mode bits or the ACL grant all these rights. The owner has no extra rights here, because a client decides about `open`
-    /// by this.
+    /// Whether the mode bits or the ACL grant all these rights. The owner has no extra rights here,
+    /// because a client decides about `open` by this.
     #[must_use]
     pub fn is_granted(&self, object: &Subject<'_>, rights: u32) -> bool {
         self.permitted(object, rights)
@@ -158,7 +160,8 @@ impl Caller {
     /// The attributes to set for a request: those of the request, with set-id bits cleared where POSIX requires it.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`] for what only the owner or root may do, [`Error::Access`] where write permission is missing.
+    /// [`Error::NotPermitted`] for what only the owner or root may do, [`Error::Access`] if write
+    /// permission is missing.
     pub fn settable(&self, object: &Subject<'_>, wanted: &SetAttr) -> Result<SetAttr, Error> {
         let owner = self.is_root() || self.owns(object);
         let mut set = *wanted;
@@ -180,8 +183,8 @@ impl Caller {
         if let Some(mode) = &mut set.mode {
             let gid = set.gid.unwrap_or(object.gid);
             *mode &= 0o7777;
-            // As the kernel's server does (setattr_prepare, nfsd_sanitize_attrs). Without a mode the host clears the bits itself
-            // when the owner changes.
+            // The kernel's server does the same (setattr_prepare, nfsd_sanitize_attrs). Without a
+            // mode the host clears the bits itself when the owner changes.
             if !self.is_root() && !self.in_group(gid) {
                 *mode &= !SET_GID;
             }
@@ -193,7 +196,8 @@ impl Caller {
     }
 }
 
-/// Whether a file has bits that a write by a user other than root clears. A program that others have written may not run as its owner.
+/// Whether a file has bits that a write by a user other than root clears. A program that others
+/// have written may not run as its owner.
 pub(crate) const fn has_set_id(file: &Attr) -> bool {
     file.mode & (SET_UID | SET_GID) != 0
 }

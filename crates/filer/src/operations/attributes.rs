@@ -17,7 +17,8 @@ impl Operator<'_> {
             }
             size_allowed(wanted.size)?;
         }
-        // Checked at the moment of the change. Earlier, another caller could still change the owner after the check.
+        // Access is checked at the moment of the change. After an earlier check, another caller
+        // could change the owner before the change.
         let refusal = Cell::new(None);
         let decide = |now: &Attr| {
             let set = self.caller.settable(&self.volume.subject(node, *now), wanted);

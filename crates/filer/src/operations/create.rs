@@ -23,7 +23,7 @@ pub(crate) enum New<'n> {
 /// The object that was created, or that existed.
 pub(crate) type Made = (Node, Attr);
 
-/// Where the volume puts the directory's attributes from before and after the change.
+/// Here the volume stores the directory's attributes from before and after the change.
 type Around = Cell<Option<Wcc>>;
 
 impl Operator<'_> {

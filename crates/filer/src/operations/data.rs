@@ -9,8 +9,8 @@ use super::{Operator, State, allowed, size_allowed};
 pub(crate) type ReadData = (usize, bool, Attr);
 
 impl Operator<'_> {
-    /// Reads into `buffer` from an offset on. If the read would wait for the store and `may_wait` is not set, does nothing and returns
-    /// `None`.
+    /// Reads into `buffer` from an offset on. If the read would wait for the store and `may_wait`
+    /// is not set, does nothing and returns `None`.
     pub(crate) fn read(
         &self,
         _state: State,
@@ -24,12 +24,12 @@ impl Operator<'_> {
         } else {
             self.volume.read_with_attr_now(node, offset, buffer).transpose()?
         };
-        // Access is checked with the attributes that the read returns, before any byte leaves.
+        // Access is checked with the attributes that the read returns, before any byte is sent.
         Some(read.and_then(|read| allowed(self.caller.may_read(&self.volume.subject(node, read.2))).map(|()| read)))
     }
 
-    /// Writes at an offset. With `defers`, a stable write may leave its flush to the caller, which gets it. **Durability**: as `stability`
-    /// requires, after that flush.
+    /// Writes at an offset. With `defers`, a stable write may return its flush, which the caller
+    /// must then carry out. **Durability**: as `stability` requires, after that flush.
     pub(crate) fn write(
         &self,
         _state: State,
@@ -60,7 +60,8 @@ impl Operator<'_> {
         }
     }
 
-    /// Flushes a file. **Durability**: everything that was written to it before the call is durable when this returns without an error.
+    /// Flushes a file. **Durability**: everything that was written to it before the call is durable
+    /// when this returns without an error.
     pub(crate) fn commit(&self, _state: State, node: &Node) -> Result<(), Error> {
         allowed(self.caller.may_write(&self.subject(node)?))?;
         self.volume.commit(node)

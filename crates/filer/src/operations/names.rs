@@ -1,4 +1,4 @@
-//! Names in directories: what may be looked up and listed; removal, renaming, links.
+//! Names in directories: lookup, listing, removal, renaming and links.
 
 use volume::{Attr, Error, Node, Subject, Wcc};
 
@@ -8,7 +8,7 @@ use super::{Operator, allowed, is_directory};
 type Renamed = [Option<Wcc>; 2];
 
 impl Operator<'_> {
-    /// The attributes of a directory in which the caller may look names up.
+    /// The attributes of a directory in which the caller may look up names.
     pub(crate) fn searchable<'s>(&'s self, dir: &'s Node) -> Result<Subject<'s>, Error> {
         let attr = self.subject(dir)?;
         is_directory(&attr)?;
@@ -22,13 +22,13 @@ impl Operator<'_> {
         allowed(self.caller.may_list(&self.volume.subject(dir, attr)))
     }
 
-    /// Whether the caller may look names up in a directory with these attributes.
+    /// Whether the caller may look up names in a directory with these attributes.
     pub(crate) fn may_search(&self, dir: &Node, attr: Attr) -> bool {
         self.caller.may_search(&self.volume.subject(dir, attr))
     }
 
-    /// Removes a name, which must be that of a directory if `directory` is set, and of another object if not. **Durability**: the removal is
-    /// durable when this returns.
+    /// Removes a name, which must be that of a directory if `directory` is set, and of another
+    /// object if not. **Durability**: the removal is durable when this returns.
     pub(crate) fn remove(&self, dir: &Node, name: &[u8], directory: bool) -> Result<Option<Wcc>, Error> {
         if directory && name == b"." {
             return Err(Error::Invalid);
@@ -40,8 +40,9 @@ impl Operator<'_> {
         self.volume.remove_if(dir, name, directory, &|victim| self.may_remove(&attr, victim))
     }
 
-    /// Whether the caller may remove the name of `victim` from a directory. Called at the moment of the removal: before it, the name could
-    /// come to mean another object.
+    /// Whether the caller may remove the name of `victim` from a directory. The volume calls this
+    /// at the moment of the removal: after an earlier check, the name could belong to another
+    /// object.
     fn may_remove(&self, dir: &Subject<'_>, victim: &Attr) -> Result<(), Error> {
         allowed(self.caller.may_remove(dir, victim))
     }

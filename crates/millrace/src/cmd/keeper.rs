@@ -1,5 +1,5 @@
 //! `millrace keeper`: the process that commits data and removes files for programs of a mount that
-//! have ended. The preload library and `millrace mount` start it.
+//! have ended. The preload library, `millrace mount` and `millrace nfs give-up` start it.
 
 use anyhow::Context;
 use dnfs::Credentials;

@@ -1,5 +1,5 @@
-//! The output of a child that proves that the preload library is active. `millrace-prove`, which
-//! crates/preload builds, consists of this file, so the file uses only the standard library.
+//! The output of a child that proves that the preload library is active. crates/preload builds
+//! `millrace-prove` with this file, so the file uses only the standard library.
 
 use std::ffi::OsString;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! What was known before: findings of a stored audit that no longer count.
+//! The findings of an earlier audit. The same finding in a later audit does not count as new.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,8 @@ pub struct Baseline {
 }
 
 impl Baseline {
-    /// The findings of a stored audit, those under a waiver too. What it could not tell is not known.
+    /// Takes the findings of a stored audit, waived ones included. Rules whose verdict is unknown
+    /// or passed are left out.
     #[must_use]
     pub fn of(audit: &Audit) -> Self {
         let known = audit
@@ -27,20 +28,20 @@ impl Baseline {
         Self { host: audit.host.clone(), taken: audit.taken.clone(), known }
     }
 
-    /// Whether a finding was there already, and no less bad.
+    /// Whether the earlier audit has this finding with the same or a higher severity.
     #[must_use]
     pub fn knows(&self, finding: &Finding) -> bool {
         let key = (finding.rule.clone(), finding.subject.clone());
         self.known.get(&key).is_some_and(|severity| finding.severity <= *severity)
     }
 
-    /// How many findings it holds.
+    /// Number of findings.
     #[must_use]
     pub fn len(&self) -> usize {
         self.known.len()
     }
 
-    /// Whether it holds none.
+    /// Whether there are no findings.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()

@@ -1,4 +1,5 @@
-//! The files of `rules/` as they are in the program: name, text. Written by `cargo run -p tune --example renew`.
+//! The files of `rules/`, compiled into the program: name and text. `cargo run -p tune --example
+//! renew` writes this file.
 
 pub(crate) const FILES: &[(&str, &str)] = &[
     ("rules/aix/db.toml", include_str!("../../../rules/aix/db.toml")),

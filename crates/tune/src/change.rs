@@ -1,13 +1,15 @@
-//! Changes: planned, applied, taken back.
+//! Changes: plans, applies and reverts them.
 //!
-//! [`plan()`] turns findings into exact changes: which line of which file, which running value, which command where nothing
-//! here may write. [`apply()`] does what a person agrees to, group by group; [`revert()`] restores each file byte for byte with
-//! its mode, owner and time. Before anything changes, the journal says what and how it was, synced: whatever moment an
-//! apply ends at, a revert brings everything back.
+//! [`plan()`] turns findings into exact changes: the line of a file, the running value, or, if
+//! apply may not write it, the command. [`apply()`] makes the changes that the operator confirms,
+//! group by group. [`revert()`] restores the bytes, mode, owner and time of each file. Before each
+//! change, a synced journal entry records the change and the old state. So a revert restores
+//! everything, wherever the apply ended.
 //!
-//! This module never runs a command and never restarts, mounts or unmounts; whether a database server takes a value is asked by the
-//! caller ([`plan_checked`]). Contested settings, and those that may lose acknowledged data, are listed apart and done only when their
-//! rule is named.
+//! This module runs no command, and it restarts, mounts and unmounts nothing. The caller asks the
+//! database server whether it accepts a value ([`plan_checked`]). Contested settings, and settings
+//! that may lose acknowledged data, are listed separately; apply makes them only if their rule is
+//! named.
 
 mod apply;
 mod attributes;
@@ -59,27 +61,27 @@ pub(crate) use target::written;
 pub use text::{render, render_files};
 pub use users::User;
 
-/// Why a change, or taking one back, ended.
+/// Why an apply or a revert ended early.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ChangeError {
-    /// The step counter ended it. Only tests see this.
+    /// The step counter ended it. Only tests set such an end.
     #[error("ended after step {step}, as a test asked")]
     Interrupted {
-        /// Steps done before.
+        /// The number of steps done before.
         step: u64,
     },
-    /// The system refused.
+    /// A system call failed.
     #[error("{what} {path}")]
     Io {
-        /// What was tried: `write`, `read`.
+        /// The operation that failed: `write`, `read`.
         what: &'static str,
-        /// On what.
+        /// The path of the operation.
         path: PathBuf,
-        /// What it said.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// The state directory cannot be made or locked.
+    /// The state directory cannot be created or locked.
     #[error("use the state directory {}", folder.display())]
     StateDirectory {
         /// The directory.
@@ -90,66 +92,67 @@ pub enum ChangeError {
     /// The apply ended before it changed anything.
     #[error(transparent)]
     Unchanged(Box<Self>),
-    /// An apply before this one ended on the way.
+    /// An earlier apply was interrupted.
     #[error("an earlier apply was interrupted and is not reverted yet: journal {journal}")]
     OpenJournal {
-        /// Its folder.
+        /// The journal's folder.
         journal: PathBuf,
     },
     /// Another apply or revert is running.
     #[error("another apply or revert is running and holds {lock}")]
     Busy {
-        /// The lock.
+        /// The lock file.
         lock: PathBuf,
     },
-    /// A journal that makes no sense.
+    /// The journal has invalid contents.
     #[error("the journal {path} is not valid: {reason}")]
     Journal {
-        /// Its file.
+        /// The journal's file.
         path: PathBuf,
         /// What is wrong.
         reason: String,
     },
-    /// The journal is of another tree.
+    /// The journal belongs to another tree.
     #[error("the journal {journal} belongs to another root, {root}")]
     OtherRoot {
-        /// Its folder.
+        /// The journal's folder.
         journal: PathBuf,
-        /// That tree.
+        /// The root of that tree.
         root: PathBuf,
     },
-    /// Somebody changed what an apply had written.
+    /// Another program or user changed what an apply had written.
     #[error("changed by somebody else since: {} (journal {journal}); nothing is reverted", paths.join(", "))]
     ChangedSince {
-        /// Its folder.
+        /// The journal's folder.
         journal: PathBuf,
-        /// What was changed.
+        /// The changed paths.
         paths: Vec<String>,
     },
-    /// A file is no longer as it was shown.
+    /// A file changed after its change was shown.
     #[error("{path} is not as it was when the change was shown")]
     ChangedMeanwhile {
         /// The file.
         path: String,
     },
-    /// An edit that the file no longer allows.
+    /// The file's contents do not allow the edit.
     #[error("change {path}: {reason}")]
     Edit {
         /// The file.
         path: String,
-        /// Why not.
+        /// The cause.
         reason: String,
     },
-    /// The plan is of a system of another kind.
+    /// The plan is for another operating system than Linux.
     #[error("the plan is for {}, and only Linux is changed from here", if system.is_empty() { "a system that is not known" } else { system })]
     OtherSystem {
-        /// That system.
+        /// The system of the plan; empty if it is not known.
         system: String,
     },
 }
 
 impl ChangeError {
-    /// Whether it was refused for good reason, with nothing begun.
+    /// Whether the error refuses the request before anything was done, for a cause that the user
+    /// can remove.
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,
@@ -161,7 +164,7 @@ impl ChangeError {
         )
     }
 
-    /// What helps.
+    /// What the user can do, and whether something was already changed.
     pub fn hint(&self) -> Option<String> {
         const REVERT: &str = "`millrace tune revert` reverts what was done so far";
         Some(match self {
@@ -177,7 +180,7 @@ impl ChangeError {
         })
     }
 
-    /// What the user does against the cause, whatever was done before.
+    /// What the user can do about the cause, whatever was changed before.
     fn cure(&self) -> Option<String> {
         let is_denied = |error: &std::io::Error| error.kind() == std::io::ErrorKind::PermissionDenied;
         Some(match self {
@@ -206,7 +209,8 @@ impl ChangeError {
     }
 }
 
-/// Names the user that may write a path: the owner of what exists of it.
+/// Names the user that may write a path: the owner of the path, or of its nearest existing
+/// ancestor.
 fn as_owner(path: &Path) -> String {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let found = path.ancestors().find_map(|path| Some((path, std::fs::metadata(path).ok()?.uid())));

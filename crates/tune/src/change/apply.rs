@@ -1,4 +1,4 @@
-//! Applies a plan, group by group; each change is in the journal before it is made.
+//! Applies a plan, group by group. Each change is recorded in the journal before it is made.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,32 +16,33 @@ use super::target::Part;
 use super::users::{User, users_of};
 use super::{ChangeError, Steps};
 
-/// The person, or the program, that confirms groups and sees progress.
+/// The user or the program that confirms groups and sees the progress.
 pub trait Operator {
-    /// Whether a group shall be applied; its files are those that would be written now.
+    /// Whether to apply a group. `group.files` are the files that would be written now.
     fn confirm(&mut self, group: &Group) -> bool;
 
-    /// A change begins: number of changes made before, of all in the group, and what it is on.
+    /// Reports that a change begins: the number of changes already made in the group, the number of
+    /// all its changes, and the path.
     fn progress(&mut self, made: usize, all: usize, what: &str);
 }
 
-/// A group and what became of it.
+/// A group and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Ended {
-    /// What the group takes.
+    /// What puts the changes of the group in force.
     pub activation: Activation,
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
-    /// The steps that remain for the user; empty for a group that was declined or refused.
+    /// The steps that remain for the user; empty if the group was declined or refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<ManualStep>,
 }
 
-/// What became of a group.
+/// The outcome of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Its files are written and its running values set.
+    /// Apply wrote the group's files and set its running values.
     Done {
         /// The number of files.
         files: usize,
@@ -57,9 +58,9 @@ pub enum Outcome {
     },
     /// Apply has nothing to write, and no step is left.
     Nothing,
-    /// The answer was no.
+    /// The operator declined the group.
     Declined,
-    /// Processes use its paths.
+    /// Processes use paths of the group, so it was refused.
     InUse {
         /// The processes.
         users: Vec<User>,
@@ -68,14 +69,14 @@ pub enum Outcome {
     },
 }
 
-/// What an apply did.
+/// The result of an apply.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Applied {
     /// Each group of the plan.
     pub groups: Vec<Ended>,
     /// The number of steps that remain for the user, in all groups.
     pub steps_remain: usize,
-    /// The journal, if anything was changed.
+    /// The journal; `None` if nothing was changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<PathBuf>,
 }
@@ -94,16 +95,18 @@ impl Applied {
     }
 }
 
-/// Applies a plan. `now` is the time for the journal, RFC 3339.
+/// Applies a plan. `now` is the time for the journal in RFC 3339 format.
 ///
-/// **Durability**: when this returns, everything done is on the disk. When it ends in any other way, [`revert`](super::revert())
-/// brings back what was.
+/// **Durability**: when this returns `Ok`, every change is on disk. If it ends in any other way,
+/// [`revert`](super::revert()) restores the old state.
 ///
-/// The state directory is made right before the first change, so an apply that changes nothing leaves nothing.
+/// The state directory is created right before the first change, so an apply that changes nothing
+/// leaves no directory.
 ///
 /// # Errors
-/// An open journal, a lock that is held, a plan of another system, a file that changed meanwhile, or what the system says. What was
-/// done before the error stays in an open journal; if nothing was done, the error is [`ChangeError::Unchanged`] or a refusal.
+/// An open journal, a held lock, a plan for another system, a file that changed after it was shown,
+/// or an error of the system. Changes made before the error remain, and their journal stays open.
+/// If nothing was changed, the error is [`ChangeError::Unchanged`] or a refusal.
 pub fn apply(
     plan: &Plan,
     state: &State,
@@ -118,12 +121,12 @@ pub fn apply(
     }
 }
 
-/// Whether a group has something that apply writes.
+/// Whether apply writes anything for this group.
 fn is_ours(group: &Group) -> bool {
     group.changes.iter().any(super::Change::is_ours)
 }
 
-/// The outcome of a group of which apply writes nothing.
+/// The outcome of a group for which apply writes nothing.
 fn by_hand(group: &Group) -> Outcome {
     match manual_steps(group).len() {
         0 => Outcome::Nothing,
@@ -133,7 +136,7 @@ fn by_hand(group: &Group) -> Outcome {
 
 struct Applier<'a> {
     root: &'a Root,
-    /// What the plan says cannot be done.
+    /// Findings that the plan already reports as not possible.
     known: &'a [String],
     state: &'a State,
     now: &'a str,
@@ -142,7 +145,7 @@ struct Applier<'a> {
     steps: &'a mut Steps,
 }
 
-/// A running value that is to change.
+/// A running value that apply changes.
 struct Setting<'a> {
     real: String,
     before: String,
@@ -152,7 +155,7 @@ struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    /// Refuses a value that was changed after it was read.
+    /// Refuses to set a value that changed after it was read.
     fn check(&self, root: &Root) -> Result<(), ChangeError> {
         match value(&root.host(&self.real))? {
             Some(now) if now == self.before => Ok(()),
@@ -167,7 +170,8 @@ impl Applier<'_> {
             if plan.system != "linux" {
                 return Err(ChangeError::OtherSystem { system: plan.system.clone() });
             }
-            // Before any question: an apply that would be refused is not asked about.
+            // Checked before the first question, so the operator is not asked about an apply that
+            // would be refused.
             self.lock = self.state.lock_if_present()?;
             self.state.refuse_open()?;
         }
@@ -187,7 +191,8 @@ impl Applier<'_> {
         if !is_ours(group) {
             return Ok(by_hand(group));
         }
-        // Groups before this one may have been declined: what is shown is what is done.
+        // Earlier groups may have been declined, so the differences are computed again: the
+        // operator confirms exactly what is written.
         let (files, faults) = files_of(&group.changes, self.root, &mut BTreeMap::new());
         if let Some(fault) = faults.into_iter().find(|fault| !self.known.contains(&fault.to_string())) {
             return Err(ChangeError::Edit { path: fault.path, reason: fault.reason });
@@ -225,7 +230,8 @@ impl Applier<'_> {
         Ok(Outcome::Done { files: shown.files.len(), running: running.len(), remain: manual_steps(group).len() })
     }
 
-    /// Locks the state directory, which is made if it is missing. Another apply may have begun during the question.
+    /// Locks the state directory and creates it if it is missing. Another apply may have begun
+    /// while the operator was asked.
     fn lock(&mut self) -> Result<(), ChangeError> {
         if self.lock.is_none() {
             self.lock = Some(self.state.lock()?);
@@ -234,7 +240,7 @@ impl Applier<'_> {
         Ok(())
     }
 
-    /// Running values that are not yet as they should be.
+    /// The running values that differ from the wanted ones.
     fn running<'g>(&self, group: &'g Group) -> Result<Vec<Setting<'g>>, ChangeError> {
         let mut wanted: Vec<Setting<'g>> = Vec::new();
         for change in &group.changes {
@@ -254,7 +260,8 @@ impl Applier<'_> {
     fn set(&mut self, setting: &Setting<'_>) -> Result<(), ChangeError> {
         let host = self.root.host(&setting.real);
         let rules = vec![setting.rule.to_owned()];
-        // What moves along is noted first: it is then the last to be set back, and has the last word.
+        // The values that the kernel changes along with this one are recorded first. A revert goes
+        // backwards, so it sets them last and they keep their old value.
         for other in setting.moves {
             let real = self.root.resolve(other).map_err(|error| ChangeError::io("find", other, error))?;
             if let Some(before) = value(&self.root.host(&real))? {
@@ -271,7 +278,7 @@ impl Applier<'_> {
         self.note(&Entry::Took { number, reads })
     }
 
-    /// Refuses a file that was changed after it was shown.
+    /// Refuses to write a file that changed after it was shown.
     fn check(&self, file: &FileChange) -> Result<(), ChangeError> {
         let now = self.root.read_text(&file.real).map_err(|error| ChangeError::io("read", self.root.host(&file.real), error))?;
         if now == file.before { Ok(()) } else { Err(ChangeError::ChangedMeanwhile { path: file.path.clone() }) }
@@ -291,12 +298,12 @@ impl Applier<'_> {
         journal.contents(number, file.before.as_ref().map(String::as_bytes), file.after.as_bytes(), self.steps)?;
         let entry = Entry::File { number, path: file.real.clone(), metadata, rules: file.rules.clone() };
         journal.note(&entry, self.steps)?;
-        // Owner and mode stay; the time is that of the change.
+        // The new file keeps owner and mode. Its time is the time of the change.
         let metadata = metadata.map(|metadata| FileMetadata { modified: None, ..metadata });
         put(&host, file.after.as_bytes(), metadata, self.steps)
     }
 
-    /// Makes the folders on the way to a file.
+    /// Creates the missing folders above a file.
     fn folders(&mut self, path: &str) -> Result<(), ChangeError> {
         let ends: Vec<usize> = path.match_indices('/').map(|(at, _)| at).skip(1).collect();
         for end in ends {
@@ -318,7 +325,7 @@ impl Applier<'_> {
         }
     }
 
-    /// The journal, begun with the first change.
+    /// The journal. The first change begins it.
     fn journal(&mut self) -> Result<&mut Journal, ChangeError> {
         let journal = match self.journal.take() {
             Some(journal) => journal,
@@ -328,7 +335,8 @@ impl Applier<'_> {
     }
 }
 
-/// Whether two running values are one: the kernel separates by tabs and ends lines, and marks the chosen one of several.
+/// Whether two running values are equal. The kernel separates words by tabs, ends a value with a
+/// newline, and puts the chosen one of several words in brackets.
 pub(super) fn same(one: &str, two: &str) -> bool {
     words(one).eq(words(two))
         || chosen(one).is_some_and(|word| word == two.trim())
@@ -339,7 +347,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split_whitespace()
 }
 
-/// `kyber` of `none mq-deadline [kyber]`.
+/// The word in brackets: `kyber` for `none mq-deadline [kyber]`.
 pub(super) fn chosen(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once('[')?;
     rest.split_once(']').map(|(word, _)| word)

@@ -1,4 +1,4 @@
-//! Extended attributes that a replaced file passes on to the new one (xattr(7)).
+//! Copies extended attributes from a replaced file to the new file (xattr(7)).
 
 use std::fs::File;
 use std::io;
@@ -7,16 +7,18 @@ use std::path::Path;
 use rustix::fs::{XattrFlags, fgetxattr, fremovexattr, fsetxattr, lgetxattr, llistxattr};
 use rustix::io::Errno;
 
-/// The access list of a file (acl(5)).
+/// The access control list of a file (acl(5)).
 const ACCESS_LIST: &str = "system.posix_acl_access";
-/// Attributes that are passed on besides those of users: access list, labels of SELinux and of Smack. Others, such as the hash of IMA,
-/// describe the old contents.
+/// Attributes that are copied besides `user.*`: the access control list, and the labels of SELinux
+/// and Smack. Others, such as the hash of IMA, describe the old contents.
 const PASSED_ON: [&str; 3] = [ACCESS_LIST, "security.selinux", "security.SMACK64"];
-/// The kernel's limit of a list of names and of a value (XATTR_LIST_MAX, XATTR_SIZE_MAX).
+/// The kernel's limits for a list of names and for a value (XATTR_LIST_MAX, XATTR_SIZE_MAX), in
+/// bytes.
 const BYTES_MAX: usize = 64 << 10;
 
-/// Gives the attributes of a file to the new one that replaces it. A new file can have got an access list from its directory, so one that
-/// the old file does not have is removed. Without an old file, nothing is changed.
+/// Copies the attributes of a file to the new file that replaces it. A new file can get an access
+/// control list from its directory. If the old file has no such list, the new one's is removed. If
+/// the old file does not exist, nothing is changed.
 pub(super) fn pass_on(old: &Path, new: &File) -> io::Result<()> {
     let mut names = vec![0; BYTES_MAX];
     let bytes = match llistxattr(old, &mut names) {
@@ -49,7 +51,8 @@ pub(super) fn pass_on(old: &Path, new: &File) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// An access list that also lets the user 1 read: version 2, then tag, rights and number of each entry (acl(5), linux/posix_acl_xattr.h).
+    /// An access control list that also lets user 1 read: version 2, then tag, rights and ID of
+    /// each entry (acl(5), linux/posix_acl_xattr.h).
     fn access_list() -> Vec<u8> {
         const NO_NUMBER: u32 = u32::MAX;
         let entries: [(u16, u16, u32); 5] =
@@ -72,7 +75,7 @@ mod tests {
         let mut value = vec![0; BYTES_MAX];
         let bytes = fgetxattr(&new, ACCESS_LIST, &mut value).unwrap();
         assert_eq!(value[..bytes], access_list());
-        // An access list that the old file does not have is removed.
+        // pass_on removes an access control list that the old file does not have.
         fremovexattr(&file, ACCESS_LIST).unwrap();
         pass_on(&old, &new).unwrap();
         assert_eq!(fgetxattr(&new, ACCESS_LIST, &mut value), Err(Errno::NODATA));

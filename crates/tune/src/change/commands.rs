@@ -1,4 +1,5 @@
-//! Commands as text, for what is never changed from here: other systems, storage, databases behind their own console.
+//! Commands as text for settings that apply never changes: other operating systems, storage,
+//! databases that take them on their console.
 
 use results::audit::Activation;
 use serde::Serialize;
@@ -6,26 +7,26 @@ use serde::Serialize;
 use super::setting::SettingChange;
 use crate::rule::SettingKind;
 
-/// Commands that are only ever printed.
+/// Commands that Millrace prints and never runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Run {
-    /// Where: a shell, psql, the storage's console.
+    /// Where the user runs them: a shell, psql, the storage's console.
     pub place: String,
     /// The commands.
     pub lines: Vec<String>,
-    /// Those that take it back.
+    /// The commands that revert them.
     pub undo: Vec<String>,
 }
 
-/// A setting to change, with what it takes and on which system.
+/// A setting to change, what puts it in force, and the operating system.
 pub(super) struct SettingText<'a> {
     pub(super) change: &'a SettingChange,
     pub(super) activation: Activation,
-    /// `os.family`, as `solaris`.
+    /// `os.family`, for example `solaris`.
     pub(super) family: &'a str,
 }
 
-/// The commands, and those that bring the old value back where it is known.
+/// The commands that set the value, and those that restore the old one if it is known.
 pub(super) fn commands(setting: &SettingText<'_>) -> Run {
     let SettingChange { target, key, from, to } = setting.change;
     let lines = |value: &str| lines(setting, value);
@@ -37,19 +38,20 @@ pub(super) fn commands(setting: &SettingText<'_>) -> Run {
     Run { place: place(target.kind).to_owned(), lines: lines(to), undo }
 }
 
-/// The statement that gives a setting of PostgreSQL a value, whatever is in both.
+/// The statement that sets a PostgreSQL setting. It quotes any name and any value.
 #[must_use]
 pub fn alter_system(key: &str, value: &str) -> String {
     format!("ALTER SYSTEM SET {} = '{}';", identifier(key), value.replace('\'', "''"))
 }
 
-/// The statement that takes such a value back.
+/// The statement that removes a value set by [`alter_system`].
 #[must_use]
 pub fn alter_system_reset(key: &str) -> String {
     format!("ALTER SYSTEM RESET {};", identifier(key))
 }
 
-/// As PostgreSQL takes an identifier (4.1.1): quoted unless it is a plain word; a setting of an extension has a dot.
+/// An identifier of PostgreSQL ("Identifiers and Key Words", section 4.1.1): quoted unless it is a
+/// plain word. The name of an extension's setting contains a dot.
 pub(super) fn identifier(name: &str) -> String {
     let plain = |part: &str| {
         part.starts_with(|sign: char| sign.is_ascii_lowercase() || sign == '_')
@@ -119,7 +121,7 @@ fn lines(setting: &SettingText<'_>, value: &str) -> Vec<String> {
     }
 }
 
-/// Where the commands are run.
+/// Where the user runs the commands.
 fn place(kind: SettingKind) -> &'static str {
     match kind {
         SettingKind::Postgres => "psql, as a superuser",
@@ -130,10 +132,10 @@ fn place(kind: SettingKind) -> &'static str {
     }
 }
 
-/// A volume's option, an interface's, or one of the whole system.
+/// The command for an option of a volume, of an interface or of the complete system.
 fn ontap7(key: &str, value: &str, thing: Option<(&str, &str)>) -> Vec<String> {
     match thing {
-        // The key is a command of its own.
+        // A key with a space is the complete command up to the value.
         _ if key.contains(' ') => vec![ontap9(key, value, thing.map_or("NAME", |(_, name)| name))],
         Some(("ontap_volume", name)) => vec![format!("vol options {name} {key} {value}")],
         Some(("ontap_if", name)) => {
@@ -145,17 +147,18 @@ fn ontap7(key: &str, value: &str, thing: Option<(&str, &str)>) -> Vec<String> {
     }
 }
 
-/// The key is the command up to the value; `{}` in it stands for the name of the thing.
+/// The key is the command up to the value. `{}` in the key is replaced by the thing's name.
 fn ontap9(key: &str, value: &str, name: &str) -> String {
     format!("{} {value}", key.replace("{}", name))
 }
 
 fn aix(command: &str, boot: bool, key: &str, value: &str) -> String {
-    // -p is now and for ever; what only a start can set takes -r.
+    // -p changes the running and the next boot's value. -r changes only the next boot's.
     format!("{command} {} -o {key}={value}", if boot { "-r" } else { "-p" })
 }
 
-/// `tcp.tcp_recv_hiwat`, `/dev/tcp tcp_recv_hiwat` or `tcp:tcp_recv_hiwat`; without a driver it is that of the prefix.
+/// Driver and parameter of `tcp.tcp_recv_hiwat`, `/dev/tcp tcp_recv_hiwat` or `tcp:tcp_recv_hiwat`.
+/// A key without a driver has it as the prefix of the parameter.
 fn driver_of(key: &str) -> (String, String) {
     let key = key.trim_start_matches("/dev/");
     match key.split_once([' ', '.', ':']) {
@@ -178,21 +181,21 @@ fn mount_option(setting: &SettingText<'_>, value: &str, name: &str) -> String {
     }
 }
 
-/// The statement that puts changes of PostgreSQL in force.
+/// The statement that puts reloadable changes of PostgreSQL in force.
 const RELOAD: &str = "SELECT pg_reload_conf();";
-/// The remark after changes that only a restart puts in force.
+/// The comment after changes that only a restart puts in force.
 const RESTART: &str = "-- then restart the server";
 
 fn reload(activation: Activation) -> String {
     if activation <= Activation::Reload { RELOAD } else { RESTART }.to_owned()
 }
 
-/// Whether a line changes nothing itself, and puts the changes of the lines before it in force.
+/// Whether a line changes no setting but puts the changes of the lines before it in force.
 pub(super) fn is_activating(line: &str) -> bool {
     [RELOAD, RESTART].contains(&line)
 }
 
-/// A value that may stand in a command as it is.
+/// Whether a value needs no quotes in a command.
 fn plain(value: &str) -> bool {
     !value.is_empty() && value.chars().all(|sign| sign.is_ascii_alphanumeric() || "._-:/,".contains(sign))
 }

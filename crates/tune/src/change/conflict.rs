@@ -1,9 +1,10 @@
-//! Changes that are not made unless their rule is named, and those that contradict one that is made.
+//! Finds changes that are made only if their rule is named, and changes that contradict a chosen
+//! one.
 
 use super::planned::Change;
 use super::target::Part;
 
-/// Why a change is set apart; what it sets is taken otherwise.
+/// Why a change is left out. If it is not, its settings are added to `taken`.
 pub(super) fn why_apart(change: &Change, named: bool, taken: &mut Vec<Taken>) -> Option<String> {
     if change.loses_durability && !named {
         return Some("may lose acknowledged data".to_owned());
@@ -31,7 +32,7 @@ pub(super) fn why_apart(change: &Change, named: bool, taken: &mut Vec<Taken>) ->
     None
 }
 
-/// A setting that a change already has.
+/// A setting of a chosen change.
 pub(super) struct Taken {
     place: String,
     part: Part,
@@ -39,14 +40,14 @@ pub(super) struct Taken {
     server: Option<String>,
 }
 
-/// What a part sets, as a key to find contradictions by.
+/// What a part sets, as a key for finding contradictions.
 fn place(part: &Part) -> Option<String> {
     match part {
         Part::File { path, edit } => Some(format!("{path} {}", edit.place())),
         Part::Running { path, .. } => Some(path.clone()),
         Part::Run(run) => {
             let line = run.lines.first()?;
-            // A statement that takes a setting back has no value behind the name.
+            // A RESET statement has no value after the name.
             let setting = if line.contains(" RESET ") { line } else { line.rsplit_once(['=', ' '])?.0 };
             Some(format!("{}: {setting}", run.place))
         }

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use super::limits::DIFF_CELLS_MAX;
 use crate::collect::redacted;
 
-/// Lines shown around a change.
+/// Number of lines shown around a change.
 const CONTEXT: usize = 3;
 
-/// A line with what becomes of it.
+/// A line, and whether it is kept, removed or added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Line<'a> {
     Keep(&'a str),
@@ -32,10 +32,12 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The difference as `diff -u` writes it; empty if the texts are equal. An absent text is `/dev/null`.
+/// The difference in the format of `diff -u`; empty if the texts are equal. An absent text is named
+/// `/dev/null`.
 ///
-/// patch(1) applies it: a line that holds a secret is not shown as context, since it would not match the file. A hunk that
-/// removes such a line shows it without the secret, and does not apply.
+/// patch(1) can apply it: a line that holds a secret is not shown as context, because without the
+/// secret it would not match the file. A hunk that removes such a line shows it without the secret,
+/// so it cannot be applied.
 pub fn unified(path: &str, before: Option<&str>, after: Option<&str>) -> String {
     if before == after {
         return String::new();
@@ -59,14 +61,16 @@ pub fn unified(path: &str, before: Option<&str>, after: Option<&str>) -> String 
     out
 }
 
-/// Whether one hunk shows the changes at two lines: few lines lie between them, and each can be shown.
+/// Whether one hunk shows the changes at two lines: fewer than `2 * CONTEXT` lines lie between
+/// them, and none of these holds a secret.
 fn touch(path: &str, lines: &[Line<'_>], one: usize, next: usize) -> bool {
     let between = lines.get(one + 1..next).unwrap_or(&[]);
     between.len() < 2 * CONTEXT && between.iter().all(|line| is_clear(path, line.text()))
 }
 
-/// The number of lines shown above and below the changes of a hunk. patch(1) takes the shorter side for an end of the file, so a side
-/// that a secret shortens shortens the other one.
+/// The number of lines shown above and below the changes of a hunk. patch(1) takes the side with
+/// fewer lines for an end of the file. So if a secret shortens one side, the other side is
+/// shortened to the same length.
 fn context(path: &str, lines: &[Line<'_>], first: usize, last: usize) -> (usize, usize) {
     let is_shown = |line: &&Line<'_>| is_clear(path, line.text());
     let (before, after) = (lines.get(..first).unwrap_or(&[]), lines.get(last + 1..).unwrap_or(&[]));
@@ -77,12 +81,14 @@ fn context(path: &str, lines: &[Line<'_>], first: usize, last: usize) -> (usize,
     (above.min(above_max), below.min(below_max))
 }
 
-/// Whether a line holds no secret. Comments count as secrets, since people note passwords there.
+/// Whether a line holds no secret. Comments count as secrets, because users write passwords in
+/// them.
 fn is_clear(path: &str, text: &str) -> bool {
     redacted(path, text).split_whitespace().eq(text.split_whitespace())
 }
 
-/// Which lines stay: common ends first, then the longest common run of the rest.
+/// Which lines stay: the common start and end first, then the longest common subsequence of the
+/// rest.
 fn compared<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
     let head = old.iter().zip(new).take_while(|(a, b)| a == b).count();
     let (old_rest, new_rest) = (old.get(head..).unwrap_or(&[]), new.get(head..).unwrap_or(&[]));
@@ -102,7 +108,7 @@ fn middle<'a>(old: &[&'a str], new: &[&'a str], lines: &mut Vec<Line<'a>>) {
         lines.extend(new.iter().map(|line| Line::Add(line)));
         return;
     }
-    // common[i][j]: lines that the rests from i and from j have in common.
+    // common[i][j]: the number of lines that old[i..] and new[j..] have in common.
     let mut common = vec![0u32; (old.len() + 1) * wide];
     let cell = |common: &[u32], i: usize, j: usize| common.get(i * wide + j).copied().unwrap_or(0);
     for (i, a) in old.iter().enumerate().rev() {
@@ -135,13 +141,13 @@ fn middle<'a>(old: &[&'a str], new: &[&'a str], lines: &mut Vec<Line<'a>>) {
     }
 }
 
-/// Writes one hunk. Of a line that holds a secret, it shows the rest.
+/// Writes one hunk. A line that holds a secret is shown without it.
 fn hunk(out: &mut String, path: &str, lines: &[Line<'_>], from: usize, to: usize) {
     let count = |lines: &[Line<'_>], old: bool| {
         lines.iter().filter(|line| if old { !matches!(line, Line::Add(_)) } else { !matches!(line, Line::Drop(_)) }).count()
     };
     let (above, shown) = (lines.get(..from).unwrap_or(&[]), lines.get(from..to).unwrap_or(&[]));
-    // An empty side begins at line 0, as diff has it.
+    // As in diff, the range of an empty side begins at the line before it, which can be 0.
     let range = |old: bool| {
         let (start, length) = (count(above, old), count(shown, old));
         format!("{},{length}", if length == 0 { start } else { start + 1 })
@@ -149,7 +155,7 @@ fn hunk(out: &mut String, path: &str, lines: &[Line<'_>], from: usize, to: usize
     let _ = writeln!(out, "@@ -{} +{} @@", range(true), range(false));
     for line in shown {
         let text = line.text();
-        // Comments that are added are the program's own.
+        // Millrace wrote the added comments, so they hold no secret.
         let is_own = matches!(line, Line::Add(_)) && text.trim_start().starts_with(['#', ';']);
         out.push(line.sign());
         if is_own || is_clear(path, text) {

@@ -1,4 +1,4 @@
-//! The few calls that change a disk, each a step, each durable when it returns.
+//! The calls that change a disk. Each is counted as steps and is durable when it returns.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -13,19 +13,20 @@ use super::limits::VALUE_BYTES_MAX;
 use super::root::read_bounded;
 use super::{ChangeError, Steps};
 
-/// What a file has besides its contents.
+/// The metadata of a file that a change keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FileMetadata {
     pub(super) mode: u32,
     pub(super) uid: u32,
     pub(super) gid: u32,
-    /// Time of the last change of the contents; absent where a new one is to be had.
+    /// Time of the last change of the contents: seconds and nanoseconds. `None` for a file that
+    /// gets a new time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) modified: Option<(i64, u32)>,
 }
 
 impl FileMetadata {
-    /// That of a file.
+    /// Reads the metadata of a file.
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         let found = fs::symlink_metadata(path)?;
         let nanoseconds = u32::try_from(found.mtime_nsec()).unwrap_or(0);
@@ -33,17 +34,18 @@ impl FileMetadata {
     }
 }
 
-/// The file that a new content is written to first, beside the one it becomes. No program takes a file of this name for its own.
+/// The temporary file for new contents, in the same directory. No other program uses a file of this
+/// name.
 pub(super) fn temporary_path(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.millrace-new"))
 }
 
-/// Puts contents in a file's place: a new file beside it, written, owned, synced, renamed, the folder synced. Whenever this
-/// ends, the file has its old contents or its new ones.
+/// Replaces a file's contents: creates a temporary file in the same directory, writes it, sets its
+/// owner and mode, syncs and renames it, then syncs the directory. Wherever this ends, the file has
+/// its old contents or its new ones.
 ///
-/// # Errors
-/// As the system has it; a file beside that is left over counts as one.
+/// # Errors An error of the system. A temporary file that already exists is an error too.
 pub(super) fn put(path: &Path, bytes: &[u8], metadata: Option<FileMetadata>, steps: &mut Steps) -> Result<(), ChangeError> {
     let new = temporary_path(path);
     let failed = |what| move |error| ChangeError::io(what, path, error);
@@ -67,7 +69,7 @@ pub(super) fn put(path: &Path, bytes: &[u8], metadata: Option<FileMetadata>, ste
     sync_folder_of(path, steps)
 }
 
-/// Owner, then mode (a change of owner takes bits of the mode away), then time.
+/// Sets the owner, then the mode, because a change of owner clears bits of the mode, then the time.
 fn set_metadata(file: &File, path: &Path, metadata: Option<FileMetadata>) -> io::Result<()> {
     let Some(metadata) = metadata else {
         return file.set_permissions(Permissions::from_mode(0o644));
@@ -87,7 +89,7 @@ fn set_metadata(file: &File, path: &Path, metadata: Option<FileMetadata>) -> io:
     Ok(())
 }
 
-/// Makes a folder that must not be there.
+/// Creates a folder that must not exist yet.
 pub(super) fn make_folder(path: &Path, mode: u32, steps: &mut Steps) -> Result<(), ChangeError> {
     steps.next()?;
     fs::create_dir(path).map_err(|error| ChangeError::io("make the folder", path, error))?;
@@ -97,7 +99,7 @@ pub(super) fn make_folder(path: &Path, mode: u32, steps: &mut Steps) -> Result<(
     sync_folder_of(path, steps)
 }
 
-/// Takes a file away; one that is not there is no error.
+/// Removes a file. A missing file is not an error.
 pub(super) fn remove_file(path: &Path, steps: &mut Steps) -> Result<(), ChangeError> {
     steps.next()?;
     match fs::remove_file(path) {
@@ -107,7 +109,8 @@ pub(super) fn remove_file(path: &Path, steps: &mut Steps) -> Result<(), ChangeEr
     sync_folder_of(path, steps)
 }
 
-/// Takes an empty folder away; says whether it is gone. One with something in it stays.
+/// Removes an empty folder. Returns whether the folder no longer exists; a folder with contents
+/// stays.
 pub(super) fn remove_folder(path: &Path, steps: &mut Steps) -> Result<bool, ChangeError> {
     steps.next()?;
     match fs::remove_dir(path) {
@@ -119,7 +122,8 @@ pub(super) fn remove_folder(path: &Path, steps: &mut Steps) -> Result<bool, Chan
     Ok(true)
 }
 
-/// Writes a file of the journal's folder, new or over a torn one, synced with its folder.
+/// Writes a file of the journal's folder. It may replace a torn one. The file and its folder are
+/// synced.
 pub(super) fn keep(path: &Path, bytes: &[u8], steps: &mut Steps) -> Result<(), ChangeError> {
     let failed = |error| ChangeError::io("write", path, error);
     steps.next()?;
@@ -132,7 +136,7 @@ pub(super) fn keep(path: &Path, bytes: &[u8], steps: &mut Steps) -> Result<(), C
     sync_folder_of(path, steps)
 }
 
-/// Writes a running value, as a shell's `echo >` does: one write.
+/// Sets a running value with one write, as a shell's `echo >` does.
 pub(super) fn set_value(path: &Path, value: &str, steps: &mut Steps) -> Result<(), ChangeError> {
     let failed = |error| ChangeError::io("set", path, error);
     let (kept, go_on) = steps.next_write(value.len());
@@ -144,7 +148,7 @@ pub(super) fn set_value(path: &Path, value: &str, steps: &mut Steps) -> Result<(
     go_on
 }
 
-/// A running value; `None` when it is not there.
+/// Reads a running value; `None` if its file does not exist.
 pub(super) fn value(path: &Path) -> Result<Option<String>, ChangeError> {
     let failed = |error| ChangeError::io("read", path, error);
     match read_bounded(path, VALUE_BYTES_MAX).map_err(failed)? {
@@ -153,7 +157,7 @@ pub(super) fn value(path: &Path) -> Result<Option<String>, ChangeError> {
     }
 }
 
-/// A name is durable when its folder is.
+/// A file's name is durable only after its folder is synced.
 pub(super) fn sync_folder_of(path: &Path, steps: &mut Steps) -> Result<(), ChangeError> {
     steps.next()?;
     let folder = path.parent().unwrap_or(Path::new("/"));

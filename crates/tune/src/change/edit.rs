@@ -1,4 +1,5 @@
-//! What one setting does to the text of a file. Pure: text in, text out; the rest of the file stays byte for byte.
+//! What one setting changes in the text of a file. Text in, text out; all other bytes of the file
+//! stay.
 
 mod fstab;
 mod multipath;
@@ -8,10 +9,10 @@ use serde::Serialize;
 
 pub(super) use fstab::options_of;
 
-/// First lines of a file that is made.
+/// The first line of a file that apply creates.
 const HEADER: &str = "Written by `millrace tune apply`; `millrace tune revert` reverts it.";
 
-/// How settings stand in a file, one a line.
+/// The syntax of a file with one setting on each line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Style {
@@ -21,7 +22,8 @@ pub enum Style {
     Modprobe,
     /// `oracle soft nofile 1024`.
     Limits,
-    /// `ACTION=="add|change", SUBSYSTEM=="block", KERNEL=="sda", ATTR{queue/scheduler}="none"`; the key is all before the `=`.
+    /// `ACTION=="add|change", SUBSYSTEM=="block", KERNEL=="sda", ATTR{queue/scheduler}="none"`; the
+    /// key is everything before the last `=`.
     Udev,
     /// `node.session.cmds_max = 256`.
     Iscsid,
@@ -33,35 +35,36 @@ pub enum Style {
     Shell,
 }
 
-/// One change of one text.
+/// One change of the text of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Edit {
-    /// The last line that sets the key says the value from then on; without such a line one is added.
+    /// Replaces the last line that sets the key, or adds a line if no line sets it.
     Assign {
-        /// How lines look.
+        /// The syntax of the file.
         style: Style,
-        /// What is set.
+        /// The key.
         key: String,
-        /// To what.
+        /// The value.
         value: String,
-        /// Why, for the comment above a line that is added.
+        /// The rule, for the comment above an added line.
         rule: String,
     },
-    /// One option of one mount in fstab; the value `-` takes it away.
+    /// One option of one mount in fstab. The value `-` removes it.
     MountOption {
         /// The mount point.
         point: String,
         /// The option.
         option: String,
-        /// Its value; absent for a flag.
+        /// Its value; `None` for an option without a value.
         value: Option<String>,
     },
-    /// A value in multipath.conf that is there already; `-` takes it away. Never adds one: the built-in table knows the device.
+    /// A value that multipath.conf already sets; `-` removes it. A value is never added, because
+    /// multipath's built-in table knows the device.
     MultipathOverride {
-        /// The section that holds it.
+        /// The section that sets it.
         section: String,
-        /// Vendor and product, where only the blocks of one device are meant.
+        /// Vendor and product, if only the blocks of one device are changed.
         #[serde(skip_serializing_if = "Option::is_none")]
         device: Option<(String, String)>,
         /// The key.
@@ -73,20 +76,20 @@ pub enum Edit {
     Oranfstab {
         /// The server.
         server: String,
-        /// What it exports, and where that is mounted.
+        /// The path that the server exports, and its mount point.
         mount: (String, String),
         /// `path`, `local` or another word.
         key: String,
-        /// Its value; several are separated by commas, a line each.
+        /// Its value. Several are separated by commas; each gets its own line.
         value: String,
     },
 }
 
 impl Edit {
-    /// The text after the change.
+    /// The text after the edit.
     ///
     /// # Errors
-    /// Why the file cannot be changed this way, a phrase.
+    /// A phrase that says why the file cannot be edited.
     pub fn made(&self, text: Option<&str>) -> Result<String, String> {
         match self {
             Self::Assign { style, key, value, rule } => Ok(assign(text, *style, key, value, rule)),
@@ -100,7 +103,7 @@ impl Edit {
         }
     }
 
-    /// Whether both can be done, one after the other, and both still hold.
+    /// Whether both edits can be made, one after the other, with both still in effect.
     pub(super) fn agrees_with(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::MountOption { option, value, .. }, Self::MountOption { option: other, value: its, .. }) => {
@@ -114,7 +117,7 @@ impl Edit {
         }
     }
 
-    /// What it sets, for finding two edits that say different things of one place.
+    /// What the edit sets, as a key for finding edits that contradict each other.
     pub(super) fn place(&self) -> String {
         match self {
             Self::Assign { style, key, .. } => style.normal(key),
@@ -156,7 +159,8 @@ impl Style {
             Self::Mysql => line.split_once('=').map_or(line, |(key, _)| key).to_owned(),
             Self::Postgres => line.split(|sign: char| sign == '=' || sign.is_whitespace()).next()?.to_owned(),
             Self::Limits => line.split_whitespace().take(3).collect::<Vec<_>>().join(" "),
-            // A line with several parameters is somebody's own: it is left, and ours stands in a later file.
+            // A line with several parameters was not written by apply. It stays, and apply writes
+            // its own file, which is read later.
             Self::Modprobe => {
                 let mut words = line.strip_prefix("options")?.split_whitespace();
                 let (module, parameter) = (words.next()?, words.next()?);
@@ -170,7 +174,8 @@ impl Style {
         Some(self.normal(key.trim()))
     }
 
-    /// One spelling of a key: sysctl knows dots and slashes, MySQL hyphens and underscores, PostgreSQL no case.
+    /// The normal form of a key: sysctl allows dots and slashes, MySQL hyphens and underscores, and
+    /// PostgreSQL ignores case.
     fn normal(self, key: &str) -> String {
         match self {
             Self::Sysctl => sysctl_path(key),
@@ -182,18 +187,19 @@ impl Style {
         }
     }
 
-    /// What a file begins with when it is made.
+    /// The first lines of a file that apply creates.
     fn header(self) -> String {
         let section = if self == Self::Mysql { "[mysqld]\n" } else { "" };
         format!("# {HEADER}\n{section}")
     }
 }
 
-/// The path of a kernel setting below `/proc/sys`. The first separator of a key says which of the two it uses: sysctl.d(5).
+/// The path of a kernel setting below `/proc/sys`. The first separator of a key decides which of
+/// `.` and `/` separates its parts (sysctl.d(5)).
 pub(super) fn sysctl_path(key: &str) -> String {
     match key.find(['.', '/']) {
         Some(at) if key.get(at..).is_some_and(|rest| rest.starts_with('/')) => key.to_owned(),
-        // In the dotted form a slash stands for a dot of the name: net.ipv4.conf.eth0/1.rp_filter.
+        // If dots separate the parts, a slash is a dot of a name: net.ipv4.conf.eth0/1.rp_filter.
         _ => key
             .chars()
             .map(|sign| {
@@ -216,7 +222,7 @@ fn assign(text: Option<&str>, style: Style, key: &str, value: &str, rule: &str) 
         _ => style.header(),
     };
     let wanted = style.normal(key);
-    // The last one wins everywhere here, so that is the one to change.
+    // In all these files the last line that sets a key takes effect.
     let last = text.split_inclusive('\n').enumerate().filter(|(_, line)| style.key_of(line).as_ref() == Some(&wanted)).last();
     if let Some((at, _)) = last {
         return replaced(&text, at, &line);
@@ -225,7 +231,7 @@ fn assign(text: Option<&str>, style: Style, key: &str, value: &str, rule: &str) 
     format!("{text}{newline}# {rule}\n{line}\n")
 }
 
-/// The text with one line replaced; how it ended stays.
+/// The text with one line replaced. The line keeps its line end.
 fn replaced(text: &str, at: usize, line: &str) -> String {
     text.split_inclusive('\n')
         .enumerate()
@@ -233,7 +239,7 @@ fn replaced(text: &str, at: usize, line: &str) -> String {
         .collect()
 }
 
-/// How a line ends: with a newline, with carriage return and newline, or not at all.
+/// The end of a line: a newline, carriage return and newline, or nothing.
 fn ending(line: &str) -> &str {
     let body = line.trim_end_matches(['\n', '\r']);
     line.get(body.len()..).unwrap_or("")

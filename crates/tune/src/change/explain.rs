@@ -1,4 +1,4 @@
-//! Everything that a rule says, and what it comes to on this host.
+//! Everything that a rule says, and its result on this host.
 
 use std::fmt::Write as _;
 
@@ -14,53 +14,53 @@ use crate::rule::Rule;
 /// A rule in full.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Explanation {
-    /// Its identity.
+    /// The rule's ID.
     pub rule: String,
-    /// One line that says what is wanted.
+    /// One line that says what the rule wants.
     pub title: String,
     /// Its layer.
     pub layer: String,
-    /// How bad it is when it does not hold.
+    /// How bad it is if the rule does not hold.
     pub severity: Severity,
-    /// What holds of it today.
+    /// Whether the rule holds today.
     pub status: Status,
-    /// Platforms; empty is every one.
+    /// The platforms; empty means every platform.
     pub platforms: Vec<String>,
-    /// Roles of which the host must have one; empty is any.
+    /// The host must have one of these roles; empty means any role.
     pub roles: Vec<String>,
-    /// Kind of thing it judges; absent, the host.
+    /// The kind of thing that the rule judges; `None` for the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub each: Option<String>,
-    /// When it applies.
+    /// The condition under which the rule applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
-    /// What is true where all is well.
+    /// The expression that is true if the rule holds.
     pub test: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// What it brings.
+    /// The effect of following the rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
-    /// Where it comes from.
+    /// The sources.
     pub sources: Vec<String>,
-    /// Who says otherwise.
+    /// What other sources say about the rule.
     pub standing: Vec<String>,
-    /// Rows of the reports' catalogue.
+    /// The rows of the reports' catalogue that the rule covers.
     pub covers: Vec<String>,
-    /// How it came out here: a finding's thing with what was found.
+    /// The result on this host: each subject with its verdict and what was found.
     pub here: Vec<String>,
-    /// What setting it right takes.
+    /// What puts the fix in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activation: Option<Activation>,
     /// The setting may lose acknowledged data.
     pub loses_durability: bool,
-    /// How it is set right in general.
+    /// How the rule is fixed on any host.
     pub fix: Vec<String>,
-    /// What would change on this host, when its name lets it.
+    /// What would change on this host if the rule is named.
     pub changes: Vec<Change>,
 }
 
-/// Explains a rule. `plan` is the one that its name gives; without facts it may be empty.
+/// Explains a rule. `plan` is the plan with this rule named; without facts it may be empty.
 pub fn explain(rule: &Rule, layer: &str, findings: &[Finding], plan: &Plan) -> Explanation {
     let of_rule = |finding: &&Finding| finding.rule == rule.id;
     let planned = plan.groups.iter().flat_map(|group| &group.changes);

@@ -1,4 +1,4 @@
-//! What changes come to in each file they touch: its text before and after.
+//! The text of each file before and after its changes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,16 +11,16 @@ use super::planned::Change;
 use super::root::Root;
 use super::target::Part;
 
-/// A file before and after.
+/// The text of a file before and after.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileChange {
     /// The file as users name it.
     pub path: String,
-    /// The file itself, links followed.
+    /// The real file, with links followed.
     pub real: String,
-    /// The unified difference. It names the real file, since patch(1) refuses to change a link.
+    /// The unified difference. It names the real file, because patch(1) refuses to change a link.
     pub diff: String,
-    /// Rules that change it.
+    /// The rules that change the file.
     pub rules: Vec<String>,
     #[serde(skip)]
     pub(super) before: Option<String>,
@@ -28,7 +28,8 @@ pub struct FileChange {
     pub(super) after: String,
 }
 
-/// The files that changes touch, before and after; `seen` are contents that groups before leave, by real path.
+/// The files that the changes edit, before and after. `seen` has, by real path, the contents that
+/// earlier groups leave.
 pub(super) fn files_of(changes: &[Change], root: &Root, seen: &mut BTreeMap<String, String>) -> (Vec<FileChange>, Vec<Fault>) {
     let mut files: Vec<FileChange> = Vec::new();
     let mut faults = Vec::new();
@@ -44,7 +45,8 @@ pub(super) fn files_of(changes: &[Change], root: &Root, seen: &mut BTreeMap<Stri
     (files, faults)
 }
 
-/// The same changes with one entry, and so one diff, for each file. `files` are those of each group, in order.
+/// The same changes with one entry, and so one difference, for each file. `files` are the files of
+/// each group, in order.
 pub(super) fn combined<'a>(files: impl Iterator<Item = &'a FileChange>) -> Vec<FileChange> {
     let mut all: Vec<FileChange> = Vec::new();
     for file in files {
@@ -59,7 +61,7 @@ pub(super) fn combined<'a>(files: impl Iterator<Item = &'a FileChange>) -> Vec<F
     with_diffs(all)
 }
 
-/// The files that differ, each with its diff.
+/// The files that differ, each with its difference.
 fn with_diffs(mut files: Vec<FileChange>) -> Vec<FileChange> {
     files.retain(|file| file.before.as_ref() != Some(&file.after));
     for file in &mut files {
@@ -68,7 +70,7 @@ fn with_diffs(mut files: Vec<FileChange>) -> Vec<FileChange> {
     files
 }
 
-/// An edit that its file does not allow.
+/// An edit that the contents of its file do not allow.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) rule: String,

@@ -1,13 +1,14 @@
-//! What was changed and how it was before, durable before it changes.
+//! The journal of an apply: each change and the state before it, durable before the change is made.
 //!
 //! ```text
 //! STATE/lock                     held while an apply or a revert runs
-//! STATE/journals/0001/journal    a JSON object a line; the last line may be torn, then its change never began
+//! STATE/journals/0001/journal    one JSON object per line; if the last line is torn, its change never began
 //! STATE/journals/0001/0003.before, 0003.after    contents of the file of entry 3
 //! ```
 //!
-//! A journal is *open* until the line `complete`: its apply runs or ended on its way. Complete ones lie on each other like
-//! a pile, and are taken back from the newest. The line `reverted` ends one for ever; its folder stays, for people.
+//! A journal is *open* until it has the line `complete`: its apply is running or was interrupted.
+//! Complete journals are reverted newest first. The line `reverted` ends a journal; its folder
+//! stays, so that users can read it.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write as _;
@@ -21,18 +22,18 @@ use super::limits::{FILE_BYTES_MAX, JOURNAL_BYTES_MAX, JOURNALS_MAX};
 use super::root::read_bounded;
 use super::{ChangeError, Root, Steps};
 
-/// Version of the form.
+/// Version of the format.
 const FORM: u32 = 1;
 
-/// One line.
+/// One line of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "kebab-case")]
 pub(super) enum Entry {
-    /// The first one.
+    /// The first line.
     Begin { form: u32, program: String, root: PathBuf, started: String },
-    /// A folder that is about to be made.
+    /// A folder that will be created next.
     Folder { path: String },
-    /// A file that is about to be written; without `metadata` it was not there.
+    /// A file that will be written next. Without `metadata` it did not exist.
     File {
         number: u32,
         path: String,
@@ -40,7 +41,8 @@ pub(super) enum Entry {
         metadata: Option<FileMetadata>,
         rules: Vec<String>,
     },
-    /// A running value that is about to be set; without `after` it moves along with another.
+    /// A running value that will be set next. Without `after` the kernel changes it along with
+    /// another value.
     Running {
         number: u32,
         path: String,
@@ -49,23 +51,23 @@ pub(super) enum Entry {
         after: Option<String>,
         rules: Vec<String>,
     },
-    /// What a running value reads as since.
+    /// What the running value reads as after it was set.
     Took { number: u32, reads: String },
-    /// The apply has ended well.
+    /// The apply ended without an error.
     Complete,
-    /// All is taken back.
+    /// Everything is reverted.
     Reverted,
 }
 
-/// What became of a journal.
+/// The status of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum JournalStatus {
-    /// Its apply ended on its way.
+    /// Its apply is running or was interrupted.
     Open,
-    /// Its apply ended well; it can be taken back.
+    /// Its apply ended without an error. It can be reverted.
     Complete,
-    /// Taken back.
+    /// It is reverted.
     Reverted,
 }
 
@@ -75,19 +77,20 @@ pub struct State {
     folder: PathBuf,
 }
 
-/// The lock of a state directory, held while it lives.
+/// The lock of a state directory, held until it is dropped.
 #[derive(Debug)]
 pub(super) struct StateLock(File);
 
 impl Drop for StateLock {
-    /// A process that another thread is about to start has the descriptor until it executes its program, so closing it is not enough.
+    /// Unlocks explicitly. A process that another thread is starting has a copy of the descriptor
+    /// until it executes its program, so closing the descriptor does not release the lock.
     fn drop(&mut self) {
         let _ = self.0.unlock();
     }
 }
 
 impl State {
-    /// The state in a directory, which is made when it is first written to.
+    /// The state in a directory. The directory is created by the first write.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
@@ -97,17 +100,18 @@ impl State {
         &self.folder
     }
 
-    /// Journals that are not taken back, oldest first: folder, status, and the tree they are of.
+    /// Journals that are not reverted, oldest first: folder, status, and the root of the tree they
+    /// belong to.
     ///
     /// # Errors
-    /// An unreadable directory or journal.
+    /// The directory or a journal cannot be read.
     pub fn journals(&self) -> Result<Vec<(PathBuf, JournalStatus, PathBuf)>, ChangeError> {
         let mut journals = Vec::new();
         for number in self.numbers()? {
             let folder = self.journal(number);
             let past = RecordedJournal::read(&folder)?;
             let status = past.status();
-            // One without a line changed nothing: its apply ended before it began.
+            // A journal without a line changed nothing: its apply ended before its first change.
             if let (Some(root), true) = (past.root(), status != JournalStatus::Reverted) {
                 journals.push((folder, status, root.to_owned()));
             }
@@ -115,7 +119,7 @@ impl State {
         Ok(journals)
     }
 
-    /// Whether nothing was ever applied.
+    /// Whether there is no journal.
     pub(super) fn is_empty(&self) -> Result<bool, ChangeError> {
         Ok(self.numbers()?.is_empty())
     }
@@ -137,7 +141,7 @@ impl State {
         self.folder.join("journals").join(format!("{number:04}"))
     }
 
-    /// Refuses to go on if an earlier apply was interrupted and is not reverted.
+    /// Refuses to continue if an earlier apply was interrupted and is not reverted.
     pub(super) fn refuse_open(&self) -> Result<(), ChangeError> {
         match self.journals()?.into_iter().find(|(_, status, _)| *status == JournalStatus::Open) {
             Some((journal, ..)) => Err(ChangeError::OpenJournal { journal }),
@@ -145,13 +149,15 @@ impl State {
         }
     }
 
-    /// Excludes other applies and reverts. The kernel releases the lock when its holder ends. Makes the directory if it is missing.
+    /// Excludes other applies and reverts. The kernel releases the lock when the process that holds
+    /// it ends. Creates the directory if it is missing.
     pub(super) fn lock(&self) -> Result<StateLock, ChangeError> {
         let failed = |error| self.unusable(error);
         let journals = self.folder.join("journals");
         let new: Vec<&Path> = journals.ancestors().take_while(|folder| !folder.exists()).collect();
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&journals).map_err(failed)?;
-        // A record is worth what its folders are: each new one is durable before anything changes.
+        // A journal is durable only if its folders are. Each new folder is synced before anything
+        // changes.
         for parent in new.iter().filter_map(|folder| folder.parent()) {
             let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
             File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed)?;
@@ -160,7 +166,7 @@ impl State {
         self.locked(file.map_err(failed)?)
     }
 
-    /// The same lock if its file exists. Makes nothing.
+    /// The same lock if its file exists. Creates nothing.
     pub(super) fn lock_if_present(&self) -> Result<Option<StateLock>, ChangeError> {
         match OpenOptions::new().write(true).open(self.lock_file()) {
             Ok(file) => self.locked(file).map(Some),
@@ -202,7 +208,7 @@ impl State {
     }
 }
 
-/// A journal being written.
+/// A journal that is being written.
 #[derive(Debug)]
 pub(super) struct Journal {
     folder: PathBuf,
@@ -215,13 +221,13 @@ impl Journal {
         &self.folder
     }
 
-    /// The next number of an entry.
+    /// Takes the next entry number.
     pub(super) fn number(&mut self) -> u32 {
         self.count += 1;
         self.count
     }
 
-    /// Keeps the contents a file has and is to have.
+    /// Stores the contents of a file before and after its change.
     pub(super) fn contents(
         &self,
         number: u32,
@@ -235,7 +241,7 @@ impl Journal {
         keep(&self.folder.join(format!("{number:04}.after")), after, steps)
     }
 
-    /// Writes a line; durable when this returns.
+    /// Writes a line. The line is durable when this returns.
     pub(super) fn note(&mut self, entry: &Entry, steps: &mut Steps) -> Result<(), ChangeError> {
         note(&mut self.file, &self.folder, entry, steps)
     }
@@ -252,12 +258,12 @@ fn note(file: &mut File, folder: &Path, entry: &Entry, steps: &mut Steps) -> Res
     file.sync_data().map_err(failed)
 }
 
-/// A journal being read.
+/// A journal that is being read.
 #[derive(Debug)]
 pub(super) struct RecordedJournal {
     folder: PathBuf,
     pub(super) entries: Vec<Entry>,
-    /// Bytes of whole lines; what is behind them is torn.
+    /// Number of bytes of complete lines. Bytes after them are a torn line.
     whole: u64,
 }
 
@@ -305,7 +311,7 @@ impl RecordedJournal {
         }
     }
 
-    /// The tree it is of; `None` for a journal without a line.
+    /// The root of the tree that the journal belongs to; `None` if the journal has no line.
     pub(super) fn root(&self) -> Option<&Path> {
         match self.entries.first() {
             Some(Entry::Begin { root, .. }) => Some(root),
@@ -313,14 +319,14 @@ impl RecordedJournal {
         }
     }
 
-    /// Contents of a file's entry.
+    /// The stored contents of a file's entry; `which` is `before` or `after`.
     pub(super) fn contents(&self, number: u32, which: &str) -> Result<Vec<u8>, ChangeError> {
         let path = self.folder.join(format!("{number:04}.{which}"));
         let bytes = read_bounded(&path, FILE_BYTES_MAX).map_err(|error| ChangeError::io("read", &path, error))?;
         bytes.ok_or_else(|| ChangeError::Journal { path, reason: "the contents it names are missing".to_owned() })
     }
 
-    /// Ends it for ever.
+    /// Marks the journal as reverted, after removing a torn line.
     pub(super) fn close(&self, steps: &mut Steps) -> Result<(), ChangeError> {
         let path = self.folder.join("journal");
         let failed = |error| ChangeError::io("write", &path, error);

@@ -19,20 +19,20 @@ pub struct ManualStep {
     /// The commands to run, if the step consists of commands.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<String>,
-    /// The commands that revert it, as far as they are known.
+    /// The commands that revert it, if they are known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub undo: Vec<String>,
     /// The rules that need the step, each with its subject.
     pub rules: Vec<String>,
 }
 
-/// The steps of a group.
+/// The steps that a group leaves to the user.
 pub fn manual_steps(group: &Group) -> Vec<ManualStep> {
     steps_of(&group.changes, group.activation)
 }
 
-/// The steps of some changes, in order: what must be done before them, the changes that apply cannot make, what puts written files
-/// in force, and what must be done after.
+/// The steps of some changes, in order: what must be done before them, the changes that apply
+/// cannot make, what puts written files in force, and what must be done after.
 pub(super) fn steps_of(changes: &[Change], activation: Activation) -> Vec<ManualStep> {
     let mut steps = Vec::new();
     for (change, need) in changes.iter().flat_map(|change| change.needs.iter().map(move |need| (change, need))) {
@@ -71,7 +71,7 @@ fn add(steps: &mut Vec<ManualStep>, change: &Change, text: &str, run: Option<&Ru
     }
 }
 
-/// Adds the lines of a change. Those that put the changes in force come once, after all of them.
+/// Adds the lines of a change. A line that puts changes in force comes once, after all of them.
 fn extend(lines: &mut Vec<String>, more: &[String]) {
     if lines.last().is_some_and(|last| is_activating(last) && more.last() == Some(last)) {
         lines.pop();

@@ -1,4 +1,4 @@
-//! From findings to exact changes.
+//! Turns findings into exact changes.
 
 use std::collections::BTreeMap;
 
@@ -17,83 +17,84 @@ use crate::collect::Checked;
 use crate::facts::{Database, Facts, Server, Value};
 use crate::rule::{Rule, SettingKind, Standing, StandingKind};
 
-/// What is to be planned.
+/// Which findings to plan for.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
-    /// Rules that are named. With any, only they are planned, those included that nothing but their name lets in.
+    /// The named rules. If there are any, only these are planned, and changes are included that are
+    /// otherwise left out.
     pub rules: Vec<String>,
 }
 
-/// Whether a server takes a value: server, setting, value.
+/// Asks whether a server accepts a value: server, setting, value.
 pub type Check<'a> = &'a dyn Fn(&Server, &str, &str) -> Checked;
 
-/// Changes that take the same.
+/// Changes with the same activation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Group {
-    /// What they take.
+    /// What puts the changes in force.
     pub activation: Activation,
-    /// What has to be done before, in order.
+    /// What must be done before, in order.
     pub needs: Vec<String>,
-    /// The changes, worst finding first.
+    /// The changes. Those of the worst findings come first.
     pub changes: Vec<Change>,
-    /// The files, as they are once the groups before are done.
+    /// The files, each as it is after the earlier groups.
     pub files: Vec<FileChange>,
-    /// Paths that nobody may use when this is applied: from `remount` on.
+    /// Paths that no process may use while this group is applied; empty below `remount`.
     pub paths: Vec<String>,
 }
 
-/// A change that is not done unless its rule is named.
+/// A change that is made only if its rule is named.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Apart {
-    /// Why not.
+    /// Why it is left out.
     pub why: String,
     /// The change.
     pub change: Change,
 }
 
-/// What a set of findings comes to.
+/// The changes for a set of findings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Plan {
-    /// `os.family`; only `linux` can be applied.
+    /// `os.family`. Only a plan for `linux` can be applied.
     pub system: String,
-    /// By what they take, least first.
+    /// The groups, ordered by activation: the one that disturbs least comes first.
     pub groups: Vec<Group>,
-    /// Each file once, with one diff that holds the changes of all groups.
+    /// Each file once, with one difference for the changes of all groups.
     pub files: Vec<FileChange>,
-    /// What is left out unless its rule is named.
+    /// Changes that are left out unless their rule is named.
     pub apart: Vec<Apart>,
-    /// Findings that nothing can be done about from here: rule, subject, and why.
+    /// Findings for which nothing can be planned: rule, subject and cause.
     pub left: Vec<String>,
-    /// Rules that were named and have nothing to change.
+    /// Named rules that have nothing to change.
     pub nothing: Vec<String>,
     #[serde(skip)]
     pub(super) root: Root,
 }
 
 impl Plan {
-    /// Whether nothing is to be done.
+    /// Whether the plan changes nothing.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// The tree it is of.
+    /// The tree that the plan is for.
     pub fn root(&self) -> &Root {
         &self.root
     }
 }
 
-/// Plans for all findings.
+/// Plans changes for all findings.
 pub fn plan(rules: &impl RuleLookup, facts: &Facts, findings: &[Finding], root: &Root) -> Plan {
     plan_of(rules, facts, findings, root, &Choice::default())
 }
 
-/// Plans for some, without asking any server.
+/// Plans changes for some findings, without asking a server.
 pub fn plan_of(rules: &impl RuleLookup, facts: &Facts, findings: &[Finding], root: &Root, choice: &Choice) -> Plan {
     plan_checked(rules, facts, findings, root, choice, &|_, _, _| Checked::Taken)
 }
 
-/// Plans for some. `check` says whether a database server takes a value (its name and the value): what it refuses is left out, with the
-/// cause.
+/// Plans changes for some findings. `check` asks a database server whether it accepts a value. A
+/// refused change is left out, and the cause is listed in `left`.
 pub fn plan_checked(
     rules: &impl RuleLookup,
     facts: &Facts,
@@ -144,7 +145,8 @@ pub fn plan_checked(
     plan
 }
 
-/// Why the server of a change does not take its value. Where nobody could tell, the change says so.
+/// Why the server of a change refuses its value. If the value could not be checked, the change gets
+/// a remark.
 fn refusal(change: &mut Change, facts: &Facts, check: Check<'_>) -> Option<String> {
     let set = change.set.as_ref().filter(|set| matches!(set.target.kind, SettingKind::Postgres | SettingKind::Mysql))?;
     let server = facts.server(change.server.as_deref()?)?;
@@ -158,7 +160,7 @@ fn refusal(change: &mut Change, facts: &Facts, check: Check<'_>) -> Option<Strin
     }
 }
 
-/// A finding's rule and thing.
+/// The rule and the subject of a finding.
 fn called(finding: &Finding) -> String {
     match &finding.subject {
         Some(subject) => format!("{} ({subject})", finding.rule),
@@ -207,8 +209,8 @@ fn changes_of(rules: &impl RuleLookup, rule: &Rule, finding: &Finding, facts: &F
     (changes, faults)
 }
 
-/// Whether a setting of a database has the value that it is to have, now and after a restart. Of other settings, what a file says
-/// and what is in force are facts of their own.
+/// Whether a setting of a database already has its new value, now and after a restart. For other
+/// settings the value in a file and the value in force are separate facts.
 fn is_so_already(set: &SettingChange, facts: &Facts) -> bool {
     let prefix = match set.target.kind {
         SettingKind::Postgres => "postgres",
@@ -220,7 +222,7 @@ fn is_so_already(set: &SettingChange, facts: &Facts) -> bool {
     set.from.as_ref() == Some(&set.to) && (persistent.is_none() || persistent == value(""))
 }
 
-/// A change without what it sets.
+/// A change without its setting.
 fn bare(rule: &Rule, finding: &Finding, facts: &Facts) -> Change {
     let is_contest = |standing: &&Standing| standing.kind == StandingKind::ContestedBy && standing.holds(facts);
     let contests = rule.standing.iter().filter(is_contest);
@@ -267,8 +269,8 @@ fn grouped(changes: Vec<Change>, facts: &Facts, root: &Root, left: &mut Vec<Stri
     groups
 }
 
-/// Paths in use that a remount, a network interface or a start takes away: the mount itself, else all that lie on the
-/// network or have a role, and the databases' own directories.
+/// Paths in use that a remount, a restarted network interface or a reboot takes away: the mount
+/// itself; otherwise all network mounts, mounts with a role, and the databases' data directories.
 fn paths_of(changes: &[Change], facts: &Facts) -> Vec<String> {
     let subject = |change: &Change| change.subject.as_deref().and_then(|s| s.strip_prefix("mount ")).map(str::to_owned);
     let mut paths: Vec<String> = changes.iter().filter_map(subject).collect();
@@ -283,7 +285,7 @@ fn paths_of(changes: &[Change], facts: &Facts) -> Vec<String> {
                 paths.push(name.clone());
             }
         }
-        // A server elsewhere keeps nothing here.
+        // A server on another host stores nothing on this one.
         let here = facts.servers.iter().filter(|server| server.config.is_some() || server.database != Database::Postgres);
         for facts in std::iter::once(facts).chain(here.map(|server| &server.facts)) {
             for name in ["postgres.data_directory", "mysql.datadir"] {

@@ -13,31 +13,32 @@ pub struct Change {
     pub rule: String,
     /// Its title.
     pub title: String,
-    /// How bad it is as it is.
+    /// How bad the current state is.
     pub severity: Severity,
-    /// What was judged: the thing, `mount /u02`, the database server, or a thing of one.
+    /// What was judged: the thing, for example `mount /u02`, the database server, or a thing of a
+    /// server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// The database server that is changed.
+    /// The database server whose setting changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// What is set; absent for what is all by hand.
+    /// The setting; `None` for a step by hand.
     #[serde(flatten, serialize_with = "setting::serialize")]
     pub set: Option<SettingChange>,
-    /// What it takes to be in force.
+    /// What puts it in force.
     pub activation: Activation,
-    /// What has to be done before, in order.
+    /// What must be done before, in order.
     pub needs: Vec<String>,
-    /// What has to be done after it, in order.
+    /// What must be done after, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
     /// The setting may lose acknowledged data.
     pub loses_durability: bool,
-    /// Who says otherwise.
+    /// The sources that contest it.
     pub contested: Vec<String>,
-    /// What is done.
+    /// What is written, set or run.
     pub parts: Vec<Part>,
-    /// What is to be known about it.
+    /// What the user should know about it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
 }
@@ -51,7 +52,7 @@ impl Change {
         }
     }
 
-    /// Whether apply can do any of it.
+    /// Whether apply can make a part of the change.
     pub fn is_ours(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::File { .. } | Part::Running { .. }))
     }

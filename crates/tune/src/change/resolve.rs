@@ -1,4 +1,4 @@
-//! From a rule's settings to settings to change: their values worked out here.
+//! Turns the settings of a rule into settings to change, with their values on this host.
 
 use super::setting::{SettingChange, Target};
 use super::target::{now, written};
@@ -7,15 +7,15 @@ use crate::facts::{Facts, Value};
 use crate::rule::{Rule, Setting, SettingKind};
 use crate::rules::RuleSet;
 
-/// Where a plan looks rules up, and the values of their expressions.
+/// How a plan finds rules and the values of their expressions.
 pub trait RuleLookup {
-    /// The rule of an identity.
+    /// The rule with this ID.
     fn rule(&self, id: &str) -> Option<&Rule>;
 
-    /// The value of an expression, of the host or of one thing (its kind and name).
+    /// The value of an expression, for the host or for one thing (kind and name).
     ///
     /// # Errors
-    /// Why it has none, a phrase.
+    /// A phrase that says why the expression has no value.
     fn value(&self, expression: &str, facts: &Facts, thing: Option<(&str, &str)>) -> Result<Value, String>;
 }
 
@@ -33,10 +33,10 @@ impl RuleLookup for RuleSet {
     }
 }
 
-/// The settings of one kind that a rule sets on the host, with their values here and now.
+/// The settings of one kind that a rule sets on the host, with their current and new values.
 ///
 /// # Errors
-/// A value that cannot be worked out, and why: a phrase.
+/// A phrase that says which value cannot be computed, and why.
 pub fn setting_changes(
     rules: &impl RuleLookup,
     rule: &Rule,
@@ -52,7 +52,7 @@ pub fn setting_changes(
         .collect()
 }
 
-/// A setting of the host, or of one thing (its kind and name), with its values here and now.
+/// A setting of the host or of one thing (kind and name), with its current and new value.
 pub(super) fn resolved(
     rules: &impl RuleLookup,
     setting: &Setting,

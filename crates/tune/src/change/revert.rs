@@ -1,4 +1,4 @@
-//! Taking back what an apply did, however far it came.
+//! Reverts what an apply did, even if the apply was interrupted.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,32 +12,34 @@ use super::limits::FILE_BYTES_MAX;
 use super::root::{Root, read_bounded};
 use super::{ChangeError, Steps};
 
-/// What a revert did.
+/// The result of a revert.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Reverted {
-    /// The journal; absent when there was none.
+    /// The journal; `None` if there was no journal to revert.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<PathBuf>,
-    /// Files that have their old contents again.
+    /// Files whose old contents were restored.
     pub restored: Vec<String>,
-    /// Files and folders that are gone again.
+    /// Files and folders that the apply had created and the revert removed.
     pub removed: Vec<String>,
-    /// Running values that are set back.
+    /// Running values that were set back.
     pub reset: Vec<String>,
-    /// What was as before already.
+    /// Number of files and values that already were as before the apply.
     pub untouched: usize,
-    /// What could not be brought back, and why; a folder that somebody uses, a value the kernel does not take.
+    /// What could not be reverted, and why, for example a folder with other files in it or a value
+    /// that the kernel refuses.
     pub left: Vec<String>,
-    /// Contents of somebody else that gave way, kept under this name.
+    /// Where the contents are stored that another program or user had written and the revert
+    /// replaced.
     pub kept: Vec<String>,
 }
 
-/// A file that the journal names, over all its entries.
+/// A file that the journal names, combined from all its entries.
 #[derive(Debug, Default)]
 struct RecordedFile {
-    /// Contents and metadata before the first entry; `None` where it was not there.
+    /// Contents and metadata before the first entry; `None` if the file did not exist.
     before: Option<(Vec<u8>, FileMetadata)>,
-    /// Contents it may have without anybody else's doing.
+    /// Contents that the apply may have left.
     known: Vec<Vec<u8>>,
     first: u32,
 }
@@ -48,17 +50,20 @@ struct RecordedValue {
     before: String,
     known: Vec<String>,
     first: u32,
-    /// It moved along with another.
+    /// Whether it only changed along with another value.
     along: bool,
 }
 
-/// Takes back the newest journal that is not yet taken back. Files that somebody else changed since are an error that
-/// names them and nothing is done, unless `force`: then theirs are kept beside the journal.
+/// Reverts the newest journal that is not yet reverted. If another program or user changed a file
+/// since, nothing is done and the error names the file. With `force` the newer contents are stored
+/// in the journal's folder and the old ones are restored.
 ///
-/// May end at any point and be called again. `root` is the tree that the caller means; absent, the journal's own.
+/// A revert may end at any point and can be called again. `root` is the tree that the caller means;
+/// `None` means the journal's.
 ///
 /// # Errors
-/// A lock that is held, a journal that makes no sense or is of another tree, changes of others, or what the system says.
+/// A held lock, an invalid journal or one of another tree, changes of others, or an error of the
+/// system.
 pub fn revert(state: &State, root: Option<&Root>, force: bool, steps: &mut Steps) -> Result<Reverted, ChangeError> {
     if state.is_empty()? {
         return Ok(Reverted::default());
@@ -117,7 +122,7 @@ fn values(past: &RecordedJournal) -> BTreeMap<&str, RecordedValue> {
                         ran.known.push(after.clone());
                         ran.along = false;
                     }
-                    // The other of a pair reads 0 as soon as the one is set.
+                    // The other value of a pair reads as 0 as soon as one of them is set.
                     None => ran.known.push("0".to_owned()),
                 }
             }
@@ -132,7 +137,7 @@ fn values(past: &RecordedJournal) -> BTreeMap<&str, RecordedValue> {
     values
 }
 
-/// What is neither as it was nor as an apply left it.
+/// Files and values that are neither as before the apply nor as the apply left them.
 fn changed_since(
     files: &BTreeMap<&str, RecordedFile>,
     values: &BTreeMap<&str, RecordedValue>,
@@ -150,7 +155,8 @@ fn changed_since(
     }
     for (path, ran) in values {
         let Some(now) = value(&root.host(path))? else { continue };
-        // The kernel takes a value whole and ends it with a newline; in a folder that stands for a host a kill may tear one.
+        // The kernel takes a value completely and ends it with a newline. In a folder that replaces
+        // `/`, a kill may leave a torn value.
         let torn = |known: &&String| !now.ends_with('\n') && known.starts_with(now.as_str());
         if !ran.known.iter().any(|known| same(known, &now) || torn(&known)) {
             changed_since.push((*path).to_owned());
@@ -159,7 +165,7 @@ fn changed_since(
     Ok(changed_since)
 }
 
-/// A file's bytes. A link or a folder that took its place counts as changed as well, and reads as an error.
+/// A file's bytes. A link or a folder in the file's place is an error.
 fn contents(root: &Root, path: &str) -> Result<Option<Vec<u8>>, ChangeError> {
     let host = root.host(path);
     let real = root.resolve(path).map_err(|error| ChangeError::io("find", &host, error))?;
@@ -170,8 +176,8 @@ fn contents(root: &Root, path: &str) -> Result<Option<Vec<u8>>, ChangeError> {
     read_bounded(&host, FILE_BYTES_MAX).map_err(|error| ChangeError::io("read", &host, error))
 }
 
-/// Sets values back, newest first. Of a pair each sets its other to 0, so one round may fail in part: a second follows, and
-/// what reads as before in the end is right.
+/// Sets values back, newest first. Each value of a pair sets the other to 0, so the first round may
+/// fail in part and a second round follows. A value that in the end reads as before was reverted.
 fn put_back_values(
     values: &BTreeMap<&str, RecordedValue>,
     root: &Root,
@@ -211,7 +217,7 @@ fn put_back_values(
     Ok(())
 }
 
-/// As it read; a file of several choices takes only the chosen one.
+/// Writes the value as it read before. A file with several choices accepts only the chosen word.
 fn set_back(host: &Path, before: &str, steps: &mut Steps) -> Result<(), ChangeError> {
     match (set_value(host, before, steps), chosen(before)) {
         (Err(ChangeError::Io { .. }), Some(word)) => set_value(host, word, steps),
@@ -231,7 +237,7 @@ fn put_back_files(
     order.sort_by_key(|(_, was)| std::cmp::Reverse(was.first));
     for (path, was) in order {
         let host = root.host(path);
-        // What an apply or a revert left half written.
+        // Removes the temporary file of an interrupted apply or revert.
         if temporary_path(&host).symlink_metadata().is_ok() {
             remove_file(&temporary_path(&host), steps)?;
         }

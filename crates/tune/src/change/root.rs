@@ -1,4 +1,4 @@
-//! The tree that is read and changed: the host's own, or a folder that stands for one.
+//! The tree that is read and changed: the host's root, or a folder that replaces it.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::limits::{FILE_BYTES_MAX, LINKS_MAX, PATH_PARTS_MAX};
 
-/// A folder that stands for `/`. Links are followed as that tree would: none leads out of it.
+/// A folder that replaces `/`. Links are followed inside this tree and never lead out of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
     folder: PathBuf,
@@ -24,15 +24,16 @@ impl Root {
         &self.folder
     }
 
-    /// Where a path without links lies on this host.
+    /// The host's path for a path without links.
     pub fn host(&self, path: &str) -> PathBuf {
         self.folder.join(path.trim_start_matches('/'))
     }
 
-    /// The path with its links followed inside the tree. The file itself, and folders on the way, may be missing.
+    /// The path with its links followed inside the tree. The file and the folders above it may be
+    /// missing.
     ///
     /// # Errors
-    /// Too many links or parts, or a part that is no text.
+    /// Too many links or parts, or a part that is not UTF-8.
     pub fn resolve(&self, path: &str) -> io::Result<String> {
         let mut ahead: VecDeque<String> = parts(Path::new(path))?.into();
         let mut walked: Vec<String> = Vec::new();
@@ -64,10 +65,10 @@ impl Root {
         Ok(joined(&walked))
     }
 
-    /// Contents of a file, links followed; `None` when it is not there.
+    /// The contents of a file, with links followed; `None` if the file does not exist.
     ///
     /// # Errors
-    /// No regular file, too long, or unreadable.
+    /// Not a regular file, too long, or unreadable.
     pub fn read(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
         read_bounded(&self.host(&self.resolve(path)?), FILE_BYTES_MAX)
     }
@@ -75,7 +76,7 @@ impl Root {
     /// The same as text.
     ///
     /// # Errors
-    /// As [`Root::read`], and contents that are no UTF-8.
+    /// As for [`Root::read`], and contents that are not UTF-8.
     pub fn read_text(&self, path: &str) -> io::Result<Option<String>> {
         match self.read(path)? {
             None => Ok(None),
@@ -83,18 +84,18 @@ impl Root {
         }
     }
 
-    /// Whether a folder is there.
+    /// Whether the path is a folder.
     pub fn has_folder(&self, path: &str) -> bool {
         self.resolve(path).is_ok_and(|real| self.host(&real).is_dir())
     }
 
-    /// Whether a file is there.
+    /// Whether the path is a regular file.
     pub fn has_file(&self, path: &str) -> bool {
         self.resolve(path).is_ok_and(|real| self.host(&real).is_file())
     }
 }
 
-/// Contents of a regular file of at most so many bytes; `None` when it is not there.
+/// The contents of a regular file of at most `bytes_max` bytes; `None` if the file does not exist.
 pub(super) fn read_bounded(path: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,

@@ -1,9 +1,9 @@
-//! Counts what is done to the disk, so that a test can let a process die at any of it.
+//! Counts the calls that change the disk, so that a test can interrupt an apply at each of them.
 
 use super::ChangeError;
 
-/// A count of the calls that change something. Tests set where it ends: from there on nothing happens any more, as after
-/// a kill, and the last write may be torn.
+/// A counter of the calls that change something. A test sets the step at which it ends. From then
+/// on nothing is changed, as after a kill; the last write may be torn.
 #[derive(Debug, Default)]
 pub struct Steps {
     done: u64,
@@ -12,22 +12,23 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Steps without an end.
+    /// A counter that never ends.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Ends before the step of this number, the first being 0; a write that is `torn` leaves its first half.
+    /// Ends before step number `step`, counted from 0. If `torn`, a write at that step leaves its
+    /// first half.
     pub fn ending_at(step: u64, torn: bool) -> Self {
         Self { done: 0, ends_at: Some(step), torn }
     }
 
-    /// How many were done.
+    /// The number of steps done.
     pub fn done(&self) -> u64 {
         self.done
     }
 
-    /// Goes one step.
+    /// Counts one step.
     pub(super) fn next(&mut self) -> Result<(), ChangeError> {
         if self.ended() {
             return Err(ChangeError::Interrupted { step: self.done });
@@ -36,14 +37,15 @@ impl Steps {
         Ok(())
     }
 
-    /// Goes one step that writes: how many of the bytes reach the file, and whether it ends there.
+    /// Counts one step that writes. Returns how many bytes to write, and an error if the counter
+    /// ends here.
     pub(super) fn next_write(&mut self, bytes: usize) -> (usize, Result<(), ChangeError>) {
         let first = self.ended() && self.ends_at == Some(self.done);
         match self.next() {
             Ok(()) => (bytes, Ok(())),
             Err(end) => {
                 let kept = if first && self.torn { bytes / 2 } else { 0 };
-                // One tear only: what is dead writes no second time.
+                // Only one write is torn: a killed process writes nothing more.
                 self.torn = false;
                 (kept, Err(end))
             }

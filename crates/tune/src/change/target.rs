@@ -1,4 +1,4 @@
-//! Where a setting lives on this host: files, running values, or text for somebody to run.
+//! Where a setting is stored on this host: files, running values, or commands that the user runs.
 
 mod database;
 mod linux;
@@ -15,32 +15,32 @@ use super::setting::SettingChange;
 use crate::facts::{Facts, Server, SetBy, Value, set_by};
 use crate::rule::SettingKind;
 
-/// Name of our file in each drop-in folder.
+/// Name of Millrace's file in each drop-in folder.
 const DROP_IN: &str = "60-millrace";
 
 /// One part of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
-    /// A file, for the next start or the next reading.
+    /// A file. It takes effect when it is next read, for example at the next start.
     File {
         /// The file as users name it.
         path: String,
         /// What changes in it.
         edit: Edit,
     },
-    /// A value in force at once.
+    /// A value that is in force at once.
     Running {
-        /// Its file.
+        /// The value's file.
         path: String,
-        /// What is written.
+        /// The new value.
         value: String,
         /// Values that the kernel changes along with it.
         moves: Vec<String>,
     },
-    /// Commands that somebody runs.
+    /// Commands that the user runs.
     Run(Run),
-    /// What a person does.
+    /// A step that the user does.
     ByHand {
         /// In words.
         text: String,
@@ -52,7 +52,8 @@ pub(super) struct Resolved<'a> {
     pub(super) rule: &'a str,
     pub(super) change: &'a SettingChange,
     pub(super) activation: Activation,
-    /// The database server that it is of; absent for the host and for a server without a name.
+    /// The database server that the setting belongs to; `None` for the host and for a server
+    /// without a name.
     pub(super) server: Option<&'a Server>,
 }
 
@@ -65,13 +66,13 @@ impl Resolved<'_> {
         &self.change.to
     }
 
-    /// The thing it belongs to: kind and name.
+    /// The thing that the setting belongs to: kind and name.
     fn thing(&self) -> Option<(&str, &str)> {
         self.change.target.thing.as_ref().map(|(kind, name)| (kind.as_str(), name.as_str()))
     }
 }
 
-/// What has to be done, with remarks on it.
+/// The parts of a change, and remarks on it.
 pub(super) fn parts(setting: &Resolved<'_>, facts: &Facts, root: &Root) -> (Vec<Part>, Vec<String>) {
     if let Some(fault) = unfit(setting.key()).or_else(|| unfit(setting.value())) {
         return (vec![Part::ByHand { text: format!("{}: {fault}", setting.rule) }], Vec::new());
@@ -95,19 +96,20 @@ pub(super) fn parts(setting: &Resolved<'_>, facts: &Facts, root: &Root) -> (Vec<
     (parts, remarks)
 }
 
-/// What sets a value of PostgreSQL that its files do not change.
+/// What sets a value of PostgreSQL with precedence over the files that apply can change.
 fn outweighs<'a>(change: &SettingChange, facts: &'a Facts) -> Option<SetBy<'a>> {
     let is_postgres = change.target.kind == SettingKind::Postgres;
     let fact = facts.host.get(&format!("postgres.{}", change.key.to_lowercase())).filter(|_| is_postgres)?;
     set_by(&fact.origin)
 }
 
-/// What it takes for a change to be in force here, where the rule says `usual`: a command line takes a restart.
+/// What puts a change in force here. `usual` is what the rule says. A value that the server's
+/// command line sets needs a restart.
 pub(super) fn activation(usual: Activation, change: &SettingChange, facts: &Facts) -> Activation {
     if outweighs(change, facts) == Some(SetBy::CommandLine) { usual.max(Activation::DbRestart) } else { usual }
 }
 
-/// `os.family`; empty when not known.
+/// `os.family`; empty if it is not known.
 pub(super) fn family(facts: &Facts) -> &str {
     match facts.host.get("os.family").map(|fact| &fact.value) {
         Some(Value::Text(family)) => family,
@@ -115,7 +117,7 @@ pub(super) fn family(facts: &Facts) -> &str {
     }
 }
 
-/// The value a setting has now, by the name under which it is collected.
+/// The current value of a setting, by the name of its fact.
 pub(super) fn now(kind: SettingKind, key: &str, thing: Option<(&str, &str)>, facts: &Facts) -> Option<String> {
     let attribute = |name: &str| {
         let (kind, thing) = thing?;
@@ -148,7 +150,7 @@ pub(super) fn now(kind: SettingKind, key: &str, thing: Option<(&str, &str)>, fac
     fact.map(|fact| written(&fact.value, kind, key))
 }
 
-/// A value as it is written for a kind of setting.
+/// A value in the syntax of a kind of setting.
 pub(crate) fn written(value: &Value, kind: SettingKind, key: &str) -> String {
     match value {
         Value::Text(text) => text.clone(),
@@ -161,7 +163,8 @@ pub(crate) fn written(value: &Value, kind: SettingKind, key: &str) -> String {
             (SettingKind::Oracle, on) => on.to_string().to_uppercase(),
             (_, on) => u8::from(*on).to_string(),
         },
-        // Facts of PostgreSQL are in bytes and milliseconds; a bare number there means pages or seconds.
+        // Facts of PostgreSQL are in bytes and milliseconds. In its files a number without a unit
+        // can mean pages or seconds.
         Value::Int(number) if kind == SettingKind::Postgres && database::POSTGRES_BYTES.contains(&key) && *number >= 0 => {
             bytes(*number)
         }
@@ -172,14 +175,15 @@ pub(crate) fn written(value: &Value, kind: SettingKind, key: &str) -> String {
     }
 }
 
-/// Bytes in the largest unit of PostgreSQL's that they are whole in.
+/// A number of bytes in PostgreSQL's largest unit that divides it.
 fn bytes(number: i64) -> String {
     let units = [("TB", 40), ("GB", 30), ("MB", 20), ("kB", 10)];
     let whole = units.into_iter().find(|(_, shift)| number > 0 && number % (1 << shift) == 0);
     whole.map_or_else(|| format!("{number}B"), |(unit, shift)| format!("{}{unit}", number >> shift))
 }
 
-/// Line breaks and other controls have no place in a setting; a rule that has some is not carried out.
+/// Why a text cannot be a key or a value: it is too long, or it contains a line break or another
+/// control character.
 fn unfit(text: &str) -> Option<&'static str> {
     if text.len() > SETTING_BYTES_MAX {
         Some("its key or value is too long to be written")

@@ -27,12 +27,13 @@ pub fn render(plan: &Plan) -> String {
     out
 }
 
-/// The differences of files.
+/// The differences of all files.
 pub fn render_files(files: &[FileChange]) -> String {
     files.iter().map(|file| file.diff.as_str()).collect()
 }
 
-/// What is in no group: left out, left over, or nothing to do.
+/// What is in no group: changes left out, findings without a change, and named rules with nothing
+/// to change.
 fn render_rest(plan: &Plan) -> String {
     let mut out = String::new();
     if !plan.apart.is_empty() {
@@ -79,7 +80,7 @@ fn render_group(group: &Group) -> String {
     out
 }
 
-/// Remarks that more than one of these changes has.
+/// Remarks that more than one change has.
 fn shared_remarks(changes: &[Change]) -> Vec<&str> {
     let mut counted: BTreeMap<&str, usize> = BTreeMap::new();
     for remark in changes.iter().flat_map(|change| &change.remarks) {
@@ -99,7 +100,8 @@ pub(super) fn change_text(change: &Change) -> String {
     lines(change, &[]) + &left_to_user(&steps_of(std::slice::from_ref(change), change.activation))
 }
 
-/// What one change does. `shared`: remarks that several changes have, printed once after all of them.
+/// The text of one change. `shared` are remarks of several changes; they are printed once, after
+/// all changes.
 fn lines(change: &Change, shared: &[&str]) -> String {
     let mut out = format!("  [{}] {}: {}\n", describe::severity(change.severity), change.named(), change.title);
     if change.loses_durability {

@@ -13,10 +13,10 @@ const FAMILIES: &[(&str, &[&str])] = &[
     ("actimeo", &["actimeo"]),
 ];
 
-/// Options whose `no` begins their name or has no opposite.
+/// Options that begin with `no` and share no family with the option without `no`.
 const PLAIN: &[&str] = &["nodiratime", "nodev", "noauto", "nofail", "noexec", "nouser", "norelatime", "nostrictatime"];
 
-/// The text with one option of one mount changed; every other byte stays.
+/// The text with one option of one mount changed. All other bytes stay.
 pub(super) fn changed(text: &str, point: &str, option: &str, value: Option<&str>) -> Result<String, String> {
     let mut found = None;
     for (number, line) in text.split_inclusive('\n').enumerate() {
@@ -45,12 +45,12 @@ pub(super) fn changed(text: &str, point: &str, option: &str, value: Option<&str>
     Ok(out)
 }
 
-/// The options of a mount, as they stand; `None` without a line.
+/// The options of a mount as its line has them; `None` if it has no line.
 pub(crate) fn options_of(text: &str, point: &str) -> Option<String> {
     text.lines().filter_map(fields).find(|fields| fields.point == point).map(|fields| fields.options.to_owned())
 }
 
-/// The name that options which exclude each other share.
+/// The name of the family that an option belongs to. Options of one family exclude each other.
 pub(super) fn family(option: &str) -> &str {
     let named = FAMILIES.iter().find(|(_, members)| members.contains(&option)).map(|(name, _)| *name);
     named.unwrap_or_else(|| if PLAIN.contains(&option) { option } else { option.strip_prefix("no").unwrap_or(option) })
@@ -59,7 +59,7 @@ pub(super) fn family(option: &str) -> &str {
 struct Fields<'a> {
     point: String,
     options: &'a str,
-    /// Where the options begin in the line.
+    /// Byte offset of the options in the line.
     at: usize,
 }
 
@@ -69,12 +69,12 @@ fn fields(line: &str) -> Option<Fields<'_>> {
     }
     let mut words = line.split_whitespace();
     let (_device, point, _kind, options) = (words.next()?, words.next()?, words.next()?, words.next()?);
-    // A word is a slice of the line: its place is the distance of the two.
+    // Each word is a slice of the line, so the difference of their addresses is the offset.
     let at = (options.as_ptr() as usize).checked_sub(line.as_ptr() as usize)?;
     Some(Fields { point: directory(point), options, at })
 }
 
-/// The directory of a field, without a slash at its end.
+/// The mount point of a field, without a slash at its end.
 fn directory(field: &str) -> String {
     let out = unescaped_text(field);
     if out.len() > 1 { out.trim_end_matches('/').to_owned() } else { out }

@@ -1,4 +1,4 @@
-//! Values of multipath.conf that somebody set. Source: multipath.conf(5).
+//! Values that multipath.conf already sets. Source: multipath.conf(5).
 
 /// A block of the file.
 #[derive(Debug, Default)]
@@ -9,11 +9,12 @@ struct Block {
     product: Option<String>,
 }
 
-/// The text with a value changed, or taken away with `-`, wherever it stands in a section of that name; with a device (vendor and
-/// product) only in blocks that are of it.
+/// The text with a value changed in every section of that name, or removed if the new value is `-`.
+/// With a device (vendor and product), only blocks of that device are changed.
 ///
-/// A value is never added: what a device needs stands in the table that multipath is built with, and a value of one's own
-/// in `defaults` or `devices` outlives every better one of that table.
+/// A value is never added. The table that is built into multipath has the values that a device
+/// needs, and a value in `defaults` or `devices` overrides that table even after an update brings a
+/// better one.
 pub(super) fn changed(
     text: &str,
     section: &str,
@@ -45,12 +46,12 @@ pub(super) fn changed(
     }
 }
 
-/// The blocks, and for each line the one it stands in.
+/// The blocks, and for each line the block that contains it.
 fn blocks(text: &str) -> (Vec<Block>, Vec<Option<usize>>) {
     let mut blocks: Vec<Block> = Vec::new();
     let mut places = Vec::new();
     let mut open: Option<usize> = None;
-    // A section's name may stand on the line before its brace.
+    // A section's name may be on the line before its brace.
     let mut named = String::new();
     for line in text.split_inclusive('\n') {
         let body = body(line);
@@ -79,7 +80,8 @@ fn blocks(text: &str) -> (Vec<Block>, Vec<Option<usize>>) {
     (blocks, places)
 }
 
-/// Whether a place lies in a section of the name, and of the device when there is one.
+/// Whether a place is inside a section of that name and, if a device is given, inside a block of
+/// that device.
 fn inside(blocks: &[Block], mut place: Option<usize>, section: &str, device: Option<&(String, String)>) -> bool {
     while let Some(block) = place.and_then(|place| blocks.get(place)) {
         if block.name == section {

@@ -1,8 +1,9 @@
-//! Blocks of oranfstab: `server: NAME`, then `local:`, `path:` and `export: … mount: …` until the next server. Source: Oracle
-//! Database installation guide, "Configuring Direct NFS Client".
+//! Blocks of oranfstab: `server: NAME`, then `local:`, `path:` and `export: … mount: …` up to the
+//! next server. Source: Oracle Database installation guide, "Configuring Direct NFS Client".
 
-/// The text in whose block of a server the key has exactly the values given, a line each. The block is made when it is
-/// missing, with the export and its mount; when that line alone is missing, it is added.
+/// The text after the key of the server's block gets exactly these values, one on each line. A
+/// missing block is added with its export and mount. If only the export line is missing, it is
+/// added.
 pub(super) fn changed(text: &str, server: &str, mount: &(String, String), key: &str, value: &str) -> String {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let head = |line: &str| named(line, "server").map(str::to_owned);
@@ -31,7 +32,7 @@ pub(super) fn changed(text: &str, server: &str, mount: &(String, String), key: &
     out
 }
 
-/// What stands behind `word:`, or behind `word=` as old files have it.
+/// The rest of a line after `word:`, or after `word=` as in old files.
 fn named<'a>(line: &'a str, word: &str) -> Option<&'a str> {
     let rest = line.trim().strip_prefix(word)?.trim_start();
     Some(rest.strip_prefix([':', '='])?.trim())

@@ -1,4 +1,5 @@
-//! Settings of databases on Linux: a file that they read, where there is one; else their own words.
+//! Settings of databases on Linux: a file that the server reads, if there is one; otherwise
+//! statements or a step by hand.
 
 use results::audit::Activation;
 
@@ -52,10 +53,11 @@ pub(super) const POSTGRES_TIMES: &[&str] = &[
     "wal_writer_delay",
 ];
 
-/// What is said of a server whose files may be another server's, or another host's.
+/// The remark for a server whose files are not known. Files of this host may belong to another
+/// server.
 const FILES_NOT_KNOWN: &str = "which files of this host the server reads is not known: no file is written";
 
-/// The first of the files that Direct NFS reads.
+/// An edit of the oranfstab that Direct NFS reads first.
 pub(super) fn oranfstab(setting: &Resolved<'_>, facts: &Facts, root: &Root) -> Vec<Part> {
     let attribute = |names: &[&str]| {
         let (kind, thing) = setting.thing()?;
@@ -88,7 +90,7 @@ pub(super) fn oranfstab(setting: &Resolved<'_>, facts: &Facts, root: &Root) -> V
     vec![Part::File { path, edit }]
 }
 
-/// What is done about a value that no file changes.
+/// The part for a value that no file changes.
 fn elsewhere(setting: &Resolved<'_>, set_by: SetBy<'_>, remarks: &mut Vec<String>) -> Part {
     let (key, change) = (identifier(setting.key()), setting.change);
     let SetBy::Alter(statement) = set_by else { return Part::ByHand { text: set_by.words(setting.key(), setting.value()) } };
@@ -99,7 +101,8 @@ fn elsewhere(setting: &Resolved<'_>, set_by: SetBy<'_>, remarks: &mut Vec<String
     Part::Run(Run { place: "psql, as a superuser".to_owned(), lines, undo: before.into_iter().collect() })
 }
 
-/// A drop-in where postgresql.conf includes a folder and nothing later overrides it; else `ALTER SYSTEM`.
+/// A drop-in if postgresql.conf includes a folder and nothing later overrides it; otherwise `ALTER
+/// SYSTEM`.
 pub(super) fn postgres(setting: &Resolved<'_>, facts: &Facts, root: &Root, remarks: &mut Vec<String>) -> Vec<Part> {
     if let Some(set_by) = outweighs(setting.change, facts) {
         return vec![elsewhere(setting, set_by, remarks)];
@@ -115,14 +118,15 @@ pub(super) fn postgres(setting: &Resolved<'_>, facts: &Facts, root: &Root, remar
     if config.is_none() && setting.server.is_some() {
         remarks.push(FILES_NOT_KNOWN.to_owned());
     }
-    // A cluster known by its files that names no data directory has it beside them.
+    // The configuration file of a server that is known only by its files may name no data
+    // directory. Then the data directory is the folder of that file.
     let beside =
         setting.server.filter(|server| server.state != ServerState::Live).and(config).and_then(|config| config.rsplit_once('/'));
     let data = text_fact("postgres.data_directory").or(beside.map(|(folder, _)| folder));
     let auto = data.map(|data| format!("{}/postgresql.auto.conf", data.trim_end_matches('/')));
     let key = setting.key().to_lowercase();
     let sets = |text: &str| text.lines().any(|line| Style::Postgres.key_of(line).as_ref() == Some(&key));
-    // Without a file of this host the server's own word is all there is.
+    // Without a configuration file on this host, only the server's answers are known.
     let there = auto.filter(|_| config.is_some()).map(|auto| root.read_text(&auto).map(Option::unwrap_or_default));
     let in_auto = there.as_ref().and_then(|text| assigned_in(text.as_ref().ok()?, &key)).or_else(|| altered(setting, facts));
     let by_statement = || {
@@ -136,7 +140,7 @@ pub(super) fn postgres(setting: &Resolved<'_>, facts: &Facts, root: &Root, remar
             .push("postgresql.conf sets it after the directory that it includes: a drop-in would be without effect".to_owned());
         return by_statement();
     }
-    // What ALTER SYSTEM once wrote is read last; a file that cannot be read may hold it.
+    // The server reads the values of ALTER SYSTEM last. A file that cannot be read may set the key.
     let overridden = there.is_none_or(|text| text.map_or(true, |text| sets(&text)));
     if overridden {
         remarks.push(
@@ -147,7 +151,7 @@ pub(super) fn postgres(setting: &Resolved<'_>, facts: &Facts, root: &Root, remar
     vec![drop_in(setting, root, &folder, "conf", Style::Postgres, None, remarks)]
 }
 
-/// The line to edit of a server that does not run, and so takes no statement.
+/// The line that the user edits if the server is stopped and so accepts no statement.
 fn in_file_of_stopped(setting: &Resolved<'_>, facts: &Facts) -> Option<String> {
     let server = setting.server.filter(|server| server.state == ServerState::Stopped)?;
     let (key, value) = (setting.key(), setting.value().replace('\'', "''"));
@@ -157,7 +161,7 @@ fn in_file_of_stopped(setting: &Resolved<'_>, facts: &Facts) -> Option<String> {
     Some(format!("in {place}: {key} = '{value}' (the server does not run; in force when it is started)"))
 }
 
-/// `ALTER SYSTEM`; reverted to what it had set before, else reset.
+/// `ALTER SYSTEM`. Its undo restores the value that ALTER SYSTEM had set before, or resets it.
 fn statements(setting: &Resolved<'_>, facts: &Facts, before: Option<&str>) -> Part {
     let part = text_for(setting, facts);
     match (part, before) {
@@ -171,7 +175,7 @@ fn statements(setting: &Resolved<'_>, facts: &Facts, before: Option<&str>) -> Pa
     }
 }
 
-/// What the text of `postgresql.auto.conf` gives a setting.
+/// The value that the text of `postgresql.auto.conf` gives a setting.
 fn assigned_in(text: &str, key: &str) -> Option<String> {
     let line = text.lines().rfind(|line| Style::Postgres.key_of(line).as_deref() == Some(key))?;
     let value = line.trim().get(key.len()..)?.trim_start();
@@ -180,13 +184,13 @@ fn assigned_in(text: &str, key: &str) -> Option<String> {
     Some(inner.map_or_else(|| value.to_owned(), |inner| inner.replace("''", "'")))
 }
 
-/// The value in force, where the server says that ALTER SYSTEM set it.
+/// The value in force, if the server reports that ALTER SYSTEM set it.
 fn altered(setting: &Resolved<'_>, facts: &Facts) -> Option<String> {
     let fact = facts.host.get(&format!("postgres.{}", setting.key().to_lowercase()))?;
     fact.origin.contains("/postgresql.auto.conf").then(|| setting.change.from.clone())?
 }
 
-/// The folder that postgresql.conf includes, when it is there, and what the file says after it.
+/// The folder that postgresql.conf includes last, if it exists, and the lines of the file after it.
 fn included(root: &Root, config: &str) -> Option<(String, String)> {
     let text = root.read_text(config).ok().flatten()?;
     let lines: Vec<&str> = text.lines().collect();
@@ -198,7 +202,8 @@ fn included(root: &Root, config: &str) -> Option<(String, String)> {
     root.has_folder(&folder).then(|| (folder, after.join("\n")))
 }
 
-/// A drop-in in the directory that the server's main files include last, if nothing after it overrides it; else text.
+/// A drop-in in the directory that the server's main files include last, if nothing after it
+/// overrides it; otherwise text.
 pub(super) fn mysql(setting: &Resolved<'_>, facts: &Facts, root: &Root, remarks: &mut Vec<String>) -> Vec<Part> {
     if setting.server.is_some_and(|server| server.config.as_ref().is_none_or(|config| !config.starts_with("/etc/"))) {
         remarks.push(FILES_NOT_KNOWN.to_owned());
@@ -221,7 +226,7 @@ pub(super) fn mysql(setting: &Resolved<'_>, facts: &Facts, root: &Root, remarks:
         ));
         return vec![text_for(setting, facts)];
     }
-    // The files are read by name; the last one has the word.
+    // The server reads the files in the order of their names, and the last one takes precedence.
     let mut parts = vec![Part::File { path: format!("{folder}/zz-millrace.cnf"), edit }];
     if setting.activation <= Activation::Reload {
         let name = setting.key().replace('-', "_");

@@ -8,7 +8,7 @@ use crate::collect::other_of_pair;
 use crate::facts::{Facts, Value};
 use crate::rule::SettingKind;
 
-/// What has to be done; `None` for a kind that is not of Linux.
+/// The parts of a change; `None` for a kind of setting that Linux does not have.
 pub(super) fn parts(setting: &Resolved<'_>, facts: &Facts, root: &Root, remarks: &mut Vec<String>) -> Option<Vec<Part>> {
     Some(match setting.change.target.kind {
         SettingKind::Sysctl => sysctl(setting, root, remarks),
@@ -52,7 +52,8 @@ fn sysctl(setting: &Resolved<'_>, root: &Root, remarks: &mut Vec<String>) -> Vec
     parts
 }
 
-/// Our file of a drop-in folder, unless a file that is read later sets the same: then that line is the one to change.
+/// Millrace's file of a drop-in folder. If a file that is read later sets the same key, its line is
+/// edited instead.
 pub(super) fn drop_in(
     setting: &Resolved<'_>,
     root: &Root,
@@ -104,7 +105,7 @@ fn fits_path(path: &str) -> bool {
     path.split('/').all(|part| part != "..")
 }
 
-/// Whether a file is there that its owner may write. Many parameters of modules can only be read.
+/// Whether the file exists and its owner may write it. Many module parameters are read-only.
 fn writable(root: &Root, path: &str) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     let Ok(real) = root.resolve(path) else { return false };
@@ -138,7 +139,7 @@ fn mount_words(setting: &Resolved<'_>) -> String {
     }
 }
 
-/// An edit of a file that must be there and allow it; else words.
+/// An edit of a file, if it exists and allows the edit; otherwise a step by hand.
 pub(super) fn existing(setting: &Resolved<'_>, root: &Root, path: &str, edit: Edit) -> Vec<Part> {
     let refused = match root.read_text(path) {
         Ok(Some(text)) => edit.made(Some(&text)).err(),
@@ -198,7 +199,7 @@ fn multipath(setting: &Resolved<'_>, facts: &Facts, root: &Root) -> Vec<Part> {
             _ => None,
         }
     };
-    // A block for devices of another make is somebody else's.
+    // Only blocks for this device are changed; a block for another device belongs to another make.
     let device = if section == "device" { attribute("vendor").zip(attribute("product")) } else { None };
     let edit = Edit::MultipathOverride { section, device, key: key.to_owned(), value: setting.value().to_owned() };
     existing(setting, root, "/etc/multipath.conf", edit)

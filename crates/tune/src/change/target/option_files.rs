@@ -1,8 +1,9 @@
-//! Which directory the main option files of MySQL and MariaDB include last.
+//! Finds the directory that the main option files of MySQL and MariaDB include last.
 
 use crate::change::root::Root;
 
-/// The main files of a server whose command line names no other, in the order in which it reads them.
+/// The main files of a server whose command line names no file, in the order in which the server
+/// reads them.
 const DEFAULT_FILES: [&str; 2] = ["/etc/my.cnf", "/etc/mysql/my.cnf"];
 
 /// The main files of a server with this option file.
@@ -22,7 +23,8 @@ pub(super) fn included_last(root: &Root, files: &[&str]) -> Option<(String, Stri
     Some((included(line)?.to_owned(), after.join("\n")))
 }
 
-/// A line without its end. Of a last line without an end that begins with `!` the server drops a letter.
+/// A line as the server reads it, without its newline. If the last line has no newline and begins
+/// with `!`, the server drops its last character.
 fn as_read(line: &str) -> String {
     match line.strip_suffix('\n') {
         Some(line) => line.to_owned(),
@@ -31,7 +33,8 @@ fn as_read(line: &str) -> String {
     }
 }
 
-/// The directory that a line includes. A relative one depends on where the server was started.
+/// The directory that a line includes. A relative one is ignored, because it depends on where the
+/// server was started.
 fn included(line: &str) -> Option<&str> {
     let word = line.trim_start().strip_prefix('!')?.trim_start().strip_prefix("includedir")?;
     let directory = word.strip_prefix(char::is_whitespace)?.trim().trim_end_matches('/');
@@ -42,7 +45,7 @@ fn included(line: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    /// The directory for these main files, where `/etc/a` and `/etc/b` exist.
+    /// The directory for these main files, with `/etc/a` and `/etc/b` existing.
     fn last(my: &str, mysql: &str) -> Option<(String, String)> {
         let folder = tempfile::tempdir().unwrap();
         for directory in ["etc/mysql", "etc/a", "etc/b"] {
@@ -68,7 +71,8 @@ mod tests {
         for text in ["", "[mysqld]\n", "# !includedir /etc/a\n", "!includedirs /etc/a\n", "!includedir a\n", "!includedir /\n"] {
             assert_eq!(last(text, ""), None, "{text:?}");
         }
-        // The server reads /etc/ of it, and stops if there were no such directory.
+        // The server reads /etc/ from this line, without the last character. It would stop if that
+        // directory did not exist.
         assert_eq!(last("!includedir /etc/a", ""), Some(("/etc".into(), String::new())));
     }
 

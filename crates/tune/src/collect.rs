@@ -1,7 +1,8 @@
-//! Collecting facts: live on Linux, and from captures of every system.
+//! Collects facts: from the running host on Linux, and from captures of all supported systems.
 //!
-//! Both ways meet in [`collected::Collected`]: texts of files and of commands. Parsers are pure functions from such a text to
-//! [`Facts`]; what they cannot read they remark. Nothing here changes anything, and nothing of a capture is ever run.
+//! Both sources fill [`collected::Collected`]: texts of files and outputs of commands. Parsers are
+//! pure functions from such a text to [`Facts`]; they add a remark for what they cannot read. This
+//! module changes nothing and never runs anything from a capture.
 
 mod aix;
 mod archive;
@@ -61,14 +62,14 @@ use crate::facts::Facts;
 use collected::Collected;
 use family::Family;
 
-/// Where and when a capture was taken.
+/// The host and the time of a capture.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CaptureInfo {
     /// Name of the host.
     pub host: String,
-    /// Its system, as the capture names it or as it was recognised.
+    /// Its operating system, as the capture names it or as it was recognised.
     pub system: String,
-    /// When, RFC 3339; empty when nobody says.
+    /// The time in RFC 3339 format; empty if it is not known.
     pub time: String,
     /// The capture's path.
     pub from: String,
@@ -80,25 +81,26 @@ pub fn live(options: &LiveOptions) -> Facts {
     facts_of(&mut live_host::read(options))
 }
 
-/// Reads the facts of a capture: a folder, a tar archive, or one packed by gzip.
+/// Reads the facts of a capture: a folder or a tar archive, which may be compressed by gzip.
 ///
 /// # Errors
-/// It cannot be read, is a bomb, or has nothing in it that is known.
+/// The capture cannot be read, unpacks to more than the limits, or contains nothing that is known.
 pub fn capture(path: &Path) -> Result<(Facts, CaptureInfo), CaptureError> {
     let mut collected = read_capture::open(path)?;
     Ok(read(&mut collected, &path.display().to_string()))
 }
 
-/// Reads the facts of a capture in memory, an archive as for [`capture`].
+/// Reads the facts of a capture in memory: an archive as for [`capture`].
 ///
 /// # Errors
-/// As [`capture`].
+/// As for [`capture`].
 pub fn capture_bytes(bytes: &[u8], named: &str) -> Result<(Facts, CaptureInfo), CaptureError> {
     let mut collected = read_capture::open_bytes(bytes, named)?;
     Ok(read(&mut collected, named))
 }
 
-/// Reads the facts of one text, as if a capture held nothing else: of a file where `name` begins with `/`, else of a command.
+/// Reads the facts of one text, as if it were the complete capture. It is a file if `name` begins
+/// with `/`, otherwise the output of a command.
 #[must_use]
 pub fn text_facts(system: &str, name: &str, bytes: &[u8]) -> Facts {
     let mut collected = Collected { system: system.to_owned(), ..Collected::default() };
@@ -110,30 +112,33 @@ pub fn text_facts(system: &str, name: &str, bytes: &[u8]) -> Facts {
     facts_of(&mut collected)
 }
 
-/// Notes the settings that a server gave, and what its mounts hold. They decide; of files at hand those that belong to it tell what a
-/// restart brings.
+/// Notes the settings that a server returned. They take precedence. Collected files of the same
+/// server show what a restart would change.
 pub fn database_rows(answer: &Answer<'_>, facts: &mut Facts) {
     database::database_rows(answer, facts);
     roles::derive(facts);
 }
 
-/// Follows the links in the data directories of servers that were asked, which decide what their mounts hold. `root` stands for this host.
+/// Follows the links in the data directories of servers that were queried, because the directories
+/// decide the roles of mounts. `root` is the folder that replaces the host's root.
 pub fn follow_links(root: &Path, facts: &mut Facts) {
     real_paths::note(root, facts);
     roles::derive(facts);
 }
 
-/// Writes a capture of this host, without secrets: a folder, or an archive where the name ends with `.tar`, `.tar.gz` or `.tgz`.
+/// Writes a capture of this host without secrets: an archive if the name ends with `.tar`,
+/// `.tar.gz` or `.tgz`, otherwise a folder.
 ///
 /// # Errors
-/// There is something of that name, or writing failed.
+/// The path already exists, or a write failed.
 pub fn write_capture(path: &Path, options: &LiveOptions) -> io::Result<()> {
     write_capture::write(path, &live_host::read(options))
 }
 
-/// Settings of a database as the text of a capture's entry, for [`LiveOptions::fetched`]: the command line first.
+/// Formats settings of a database as an entry of a capture, for [`LiveOptions::fetched`]. Returns
+/// the command line, then its output.
 ///
-/// `address` is where the server was reached; empty where nobody knows.
+/// `address` is the server's address; empty if it is not known.
 #[must_use]
 pub fn database_text(database: Database, address: &str, rows: &[Row]) -> (String, String) {
     database::as_text(database, address, rows)
@@ -178,7 +183,7 @@ fn facts_of(collected: &mut Collected) -> Facts {
         Some(Family::Hpux) => hpux::facts(collected, &mut facts),
         Some(Family::Ontap7 | Family::Ontap9) | None => {}
     }
-    // A capture of a host may hold its storage's console as well.
+    // A capture of a host may contain the console output of its storage too.
     if family == Some(Family::Ontap7) || Family::has_ontap7(collected) {
         ontap7::facts(collected, &mut facts);
     }
@@ -203,7 +208,7 @@ fn facts_of(collected: &mut Collected) -> Facts {
     facts
 }
 
-/// Kinds of which there are none where they were looked for and not found.
+/// Notes kinds of things that were looked for, so that a missing thing is known not to exist.
 fn looked_for(collected: &Collected, family: Option<Family>, facts: &mut Facts) {
     let ran = |begin: &str| collected.outputs(begin).next().is_some();
     if !facts.unknown.contains_key("mount") && family.is_some_and(Family::is_host) {
@@ -212,7 +217,8 @@ fn looked_for(collected: &Collected, family: Option<Family>, facts: &mut Facts) 
     if collected.live || ran("iscsiadm") {
         facts.looked_for("iscsi_session");
     }
-    // Without the program there are no maps; without the right to ask there may be.
+    // If `multipath` is not installed, there are no maps. If this user may not run it, there may be
+    // some.
     match collected.denied.iter().find(|(line, _)| line.starts_with("multipath -l")) {
         Some((line, reason)) if !reason.contains("no such command") => {
             facts.put_unknown("multipath_map", &format!("{line}: {reason}"))

@@ -1,4 +1,5 @@
-//! Who uses a path: open files, mapped files, working directories. Source: proc(5).
+//! Finds processes that use a path by open files, mapped files or working directories. Source:
+//! proc(5).
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -11,26 +12,26 @@ use super::root::Root;
 /// A process that uses a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct User {
-    /// Its number.
+    /// The process ID.
     pub pid: u32,
-    /// Its name.
+    /// The name of its program.
     pub program: String,
-    /// One of the files it uses there.
+    /// One of the files that it uses below the paths.
     pub path: String,
-    /// How: `open`, `mapped` or `working directory`.
+    /// How it uses the file: `open`, `mapped` or `working directory`.
     pub how: &'static str,
 }
 
-/// Who uses a set of paths.
+/// The processes that use a set of paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Users {
     pub(super) users: Vec<User>,
-    /// Processes that could not be looked into, whoever they are.
+    /// Processes that this user may not inspect; they may or may not use the paths.
     pub(super) hidden: Vec<u32>,
 }
 
-/// Looks at every process but this one. Any program counts: a shell that stands there keeps a file system mounted as well
-/// as a database does.
+/// Inspects every process except this one. Any program counts: a shell with its working directory
+/// in a file system prevents an unmount just as a database does.
 pub(super) fn users_of(paths: &[String], root: &Root) -> Users {
     let mut found = Users::default();
     if paths.is_empty() {
@@ -49,7 +50,7 @@ pub(super) fn users_of(paths: &[String], root: &Root) -> Users {
             }
             Ok(None) => {}
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => found.hidden.push(pid),
-            // Gone meanwhile.
+            // The process ended in the meantime.
             Err(_) => {}
         }
     }
@@ -63,7 +64,7 @@ fn used(process: &std::path::Path, paths: &[String]) -> std::io::Result<Option<(
         return Ok(Some((path, "working directory")));
     }
     for descriptor in fs::read_dir(process.join("fd"))?.flatten() {
-        // One that is closed meanwhile is none.
+        // A descriptor that was closed in the meantime does not count.
         if let Some(path) = fs::read_link(descriptor.path()).ok().and_then(below(paths)) {
             return Ok(Some((path, "open")));
         }

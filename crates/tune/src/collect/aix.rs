@@ -1,4 +1,4 @@
-//! AIX.
+//! Facts of AIX hosts.
 
 use super::collected::Collected;
 use super::family::Family;
@@ -59,7 +59,7 @@ fn identity(collected: &Collected, facts: &mut Facts) {
         }
     }
     for (_, output) in collected.outputs("uname") {
-        // AIX host 3 5 00C8E2AA4C00: release and version, in this order.
+        // AIX host 3 5 00C8E2AA4C00: release, then version.
         if let ["AIX", _, release, version, ..] = words(&output.text).collect::<Vec<_>>().as_slice() {
             facts.put("os.release", format!("{version}.{release}"), &output.line);
         }
@@ -99,7 +99,7 @@ fn identity(collected: &Collected, facts: &mut Facts) {
     }
 }
 
-/// `vmo -Fa`: `name = value`; `vmo -L` prints columns, `n/a` is no value.
+/// `vmo -Fa` prints `name = value`; `n/a` means that there is no value. `vmo -L` prints columns.
 fn tunables(collected: &Collected, tool: &str, facts: &mut Facts) {
     let mut any = false;
     for (rest, output) in collected.outputs(tool) {
@@ -129,12 +129,12 @@ fn tunables(collected: &Collected, tool: &str, facts: &mut Facts) {
     }
 }
 
-/// `4K`, `2M`: what the long listing abbreviates counts thousands of 1,024.
+/// A number of `vmo -L`. Its abbreviations, as in `4K` and `2M`, are powers of 1,024.
 fn scaled(text: &str) -> Option<Value> {
     integer(text).or_else(|| bytes(text)).map(Value::Int)
 }
 
-/// `/etc/tunables/nextboot`: stanzas by tool.
+/// `/etc/tunables/nextboot`: one stanza for each tool.
 fn nextboot(collected: &Collected, facts: &mut Facts) {
     const PATH: &str = "/etc/tunables/nextboot";
     let Some(text) = collected.file(PATH) else { return };
@@ -153,9 +153,10 @@ fn nextboot(collected: &Collected, facts: &mut Facts) {
     }
 }
 
-/// `lsattr -El DEVICE`: `attribute value description user_settable`; with `-a ATTRIBUTE` one line of it.
+/// `lsattr -El DEVICE` prints `attribute value description user_settable`; with `-a ATTRIBUTE` only
+/// one line of it.
 fn lsattr(rest: &str, text: &str, origin: &str, facts: &mut Facts) {
-    // Options before the device: `-El hdisk3`, `-E -l hdisk3`, or a slug `El-hdisk3`.
+    // The device follows the options: `-El hdisk3`, `-E -l hdisk3`, or `El-hdisk3` in a file name.
     let device = rest.split([' ', '-']).find(|word| word.len() > 2 && word.ends_with(|letter: char| letter.is_ascii_digit()));
     let Some(device) = device else {
         if !text.trim().is_empty() {
@@ -164,7 +165,8 @@ fn lsattr(rest: &str, text: &str, origin: &str, facts: &mut Facts) {
         return;
     };
     let kind = device.trim_end_matches(|letter: char| letter.is_ascii_digit());
-    // Values stand in one column; where it is empty the description comes next.
+    // All values begin in the same column. If a line has no value, its description begins in a
+    // later one.
     let starts = |line: &str| {
         line.find(char::is_whitespace)
             .and_then(|end| line[end..].find(|letter: char| !letter.is_whitespace()).map(|more| end + more))
@@ -199,7 +201,7 @@ fn lsattr(rest: &str, text: &str, origin: &str, facts: &mut Facts) {
     }
 }
 
-/// `/etc/security/limits`: stanzas by user; -1 is without limit.
+/// `/etc/security/limits`: one stanza for each user; -1 means no limit.
 fn limits(collected: &Collected, facts: &mut Facts) {
     const PATH: &str = "/etc/security/limits";
     let Some(text) = collected.file(PATH) else {
@@ -217,7 +219,8 @@ fn limits(collected: &Collected, facts: &mut Facts) {
     }
 }
 
-/// `lslpp -Lc`: `package:fileset:level:state:…`; `lslpp -L` and `-l` in columns; `instfix -i`: fixes.
+/// `lslpp -Lc` prints `package:fileset:level:state:…`; `lslpp -L` and `-l` print columns; `instfix
+/// -i` prints fixes.
 fn levels(collected: &Collected, facts: &mut Facts) {
     for (_, output) in collected.outputs("lslpp") {
         let mut fileset = String::new();
@@ -232,7 +235,7 @@ fn levels(collected: &Collected, facts: &mut Facts) {
                     Some(0) if !fileset.is_empty() => (std::mem::take(&mut fileset), all[0]),
                     Some(1) => (all[0].to_owned(), all[1]),
                     _ => {
-                        // A long name stands on a line of its own.
+                        // A long name is on a line of its own.
                         if let [name] = all.as_slice() {
                             (*name).clone_into(&mut fileset);
                         }
@@ -241,7 +244,7 @@ fn levels(collected: &Collected, facts: &mut Facts) {
                 }
             };
             if integer(level.split('.').next().unwrap_or_default()).is_some() {
-                // The root and usr parts of a fileset are listed both.
+                // The list has the root part and the usr part of a fileset; the first one counts.
                 facts
                     .host
                     .entry(format!("aix.fileset.{name}"))
@@ -259,7 +262,7 @@ fn levels(collected: &Collected, facts: &mut Facts) {
     }
 }
 
-/// `lspv`, `lsdev -Cc disk`, `lspath`: which disks there are, what they are, and over how many paths.
+/// `lsdev -Cc disk` lists the disks with description and state; `lspath` lists their paths.
 fn disks(collected: &Collected, facts: &mut Facts) {
     for (_, output) in collected.outputs("lsdev") {
         for (_, line) in telling(&output.text, &['#']) {

@@ -1,8 +1,9 @@
-//! Captures packed in one file: tar, packed by gzip or not, read within bounds. Nothing is written to disk; links, devices and
-//! sparse files are named and skipped.
+//! Captures in one tar file, which may be compressed by gzip, read within limits. Nothing is
+//! written to disk. Links, devices and sparse files are remarked and skipped.
 //!
-//! The `tar` crate reads headers, sums and numbers. Entries are taken raw, so that the records of long names (GNU type `L`,
-//! POSIX.1-2001 type `x`) are read here, within a bound: the crate itself would read one of any length into memory.
+//! The `tar` crate reads headers, checksums and numbers. Entries are taken raw, so that this module
+//! reads the records of long names (GNU type `L`, POSIX.1-2001 type `x`) within a limit; the crate
+//! would read a record of any length into memory.
 
 use std::cell::Cell;
 use std::io::{self, BufReader, Read, Write};
@@ -18,20 +19,21 @@ use super::limits::{
 };
 use super::text;
 
-/// Why an archive cannot be used at all.
+/// Why an archive cannot be used.
 #[derive(Debug)]
 pub(super) enum ArchiveFault {
     /// It cannot be read.
     Read(io::Error),
-    /// It does not begin as an archive does.
+    /// It does not begin as a tar archive does.
     Other,
-    /// It is packed by a program whose format is not read here.
+    /// It was compressed by a program whose format is not supported.
     Packed(&'static str),
-    /// It breaks a bound.
+    /// It exceeds a limit.
     Bomb(String),
 }
 
-/// Reads a tar archive, packed by gzip or not. One that is cut off gives what was read before.
+/// Reads a tar archive, which may be compressed by gzip. If it is truncated, the entries before
+/// that point are used.
 pub(super) fn read(mut from: impl io::BufRead, entries: &mut Entries) -> Result<(), ArchiveFault> {
     let begin = from.fill_buf().map_err(ArchiveFault::Read)?;
     let by = match begin {
@@ -54,7 +56,8 @@ pub(super) fn read(mut from: impl io::BufRead, entries: &mut Entries) -> Result<
     }
 }
 
-/// Why an entry cannot be read. What the library says of a damaged one quotes its bytes.
+/// Why an entry cannot be read. The library's message about a damaged entry is replaced, because it
+/// quotes bytes of the entry.
 fn cause(fault: &io::Error) -> String {
     let is_of_library = fault.kind() == io::ErrorKind::Other && fault.raw_os_error().is_none();
     if is_of_library { "the next entry is damaged".to_owned() } else { fault.to_string() }
@@ -84,14 +87,14 @@ fn read_tar(from: impl Read, entries: &mut Entries) -> Result<(), ArchiveFault> 
     Ok(())
 }
 
-/// The name that records before an entry gave it.
+/// The name that records before an entry give it.
 #[derive(Default)]
 struct LongName {
     name: Option<String>,
     records: usize,
 }
 
-/// Takes one entry, or notes the name of the next.
+/// Reads one entry, or stores the name for the next one.
 fn take(mut entry: tar::Entry<'_, impl Read>, name: &mut LongName, entries: &mut Entries) -> io::Result<()> {
     let kind = entry.header().entry_type();
     if kind.is_gnu_longname() || kind.is_pax_local_extensions() || kind.is_pax_global_extensions() || kind.is_gnu_longlink() {
@@ -131,7 +134,7 @@ fn take(mut entry: tar::Entry<'_, impl Read>, name: &mut LongName, entries: &mut
     Ok(())
 }
 
-/// The first bytes of an entry, `bytes_max` at most.
+/// At most the first `bytes_max` bytes of an entry.
 fn contents(entry: &mut tar::Entry<'_, impl Read>, bytes_max: usize) -> io::Result<Vec<u8>> {
     let keep = entry.size().min(bytes_max as u64);
     let mut kept = Vec::new();
@@ -146,17 +149,18 @@ fn until_nul(record: &[u8]) -> String {
     String::from_utf8_lossy(record.get(..end).unwrap_or(record)).into_owned()
 }
 
-/// The path of a record of extended attributes; one that is no record has none.
+/// The path in a record of extended attributes; `None` if the bytes are not such a record.
 fn pax_path(record: &[u8]) -> Option<String> {
     let path = PaxExtensions::new(record).flatten().find(|pair| pair.key_bytes() == b"path")?;
     let path = String::from_utf8_lossy(path.value_bytes()).into_owned();
     (path.len() <= PATH_BYTES_MAX).then_some(path)
 }
 
-/// Writes files as an archive. Owner and time are 0: an archive of the same files is the same archive.
+/// Writes files as an archive. Owner and time are 0, so the same files always give the same
+/// archive.
 ///
 /// # Errors
-/// Writing failed, or a path is none that an archive may hold.
+/// A write failed, or an archive cannot store a path.
 pub(super) fn write(to: &mut impl Write, files: &[(String, String)]) -> io::Result<()> {
     let mut archive = tar::Builder::new(to);
     for (path, text) in files {
@@ -175,7 +179,7 @@ fn odd(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
 }
 
-/// Counts what is read.
+/// A reader that counts the bytes.
 struct Counted<R> {
     from: R,
     count: Rc<Cell<u64>>,
@@ -189,7 +193,7 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Lets an archive grow no further than captures do.
+/// A reader that fails when an archive unpacks to more than the limits.
 struct Guard<R> {
     from: R,
     packed: Option<Rc<Cell<u64>>>,
@@ -213,7 +217,7 @@ impl<R: Read> Read for Guard<R> {
     }
 }
 
-/// An archive grew beyond a bound.
+/// An archive exceeded a limit.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Burst(String);

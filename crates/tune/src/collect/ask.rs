@@ -1,5 +1,6 @@
-//! Asks the programs of database servers what they read in their files: `postgres -C`, `mariadbd --verbose --help`. As the user that the
-//! server runs as, in an empty environment; nothing is started.
+//! Asks the programs of database servers for the values in their files: `postgres -C`, `mariadbd
+//! --verbose --help`. They run as the server's user with an empty environment, and they start no
+//! server.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -11,22 +12,24 @@ use super::redact::REDACTED;
 use super::runner::{DENIED, Ran, Runner, run_each};
 use super::running::Running;
 
-/// A question to the program of a server.
+/// A question to a server's program.
 #[derive(Debug)]
 pub(super) struct Question {
-    /// The file that names the server.
+    /// The configuration file that identifies the server.
     pub(super) config: String,
-    /// Places where its program may be; the first that is there is taken.
+    /// Possible paths of the program. The first one that exists is used.
     pub(super) programs: Vec<PathBuf>,
-    /// Its data directory, whose owner it runs as.
+    /// The data directory. The program runs as its owner.
     pub(super) data: String,
-    /// The user of its process, where it runs. A process of another user than the owner's is not the server of the directory.
+    /// The user of the server's process, if it runs. If this is not the owner of the directory, the
+    /// process is not the directory's server.
     pub(super) user: Option<u32>,
-    /// The arguments of each run.
+    /// The arguments of each run of the program.
     pub(super) runs: Vec<Vec<String>>,
 }
 
-/// Asks every server that files show, and takes the answers in as the output of a command each.
+/// Asks the program of every server that the files show. Adds the answers as the outputs of
+/// commands.
 pub(super) fn ask(runner: &dyn Runner, collected: &mut Collected) {
     for question in postgres::questions(collected) {
         if let Some((line, text)) = answers(&question, runner, &|ran| ran) {
@@ -40,10 +43,11 @@ pub(super) fn ask(runner: &dyn Runner, collected: &mut Collected) {
     }
 }
 
-/// The command line of the answers, and their text: a line for each run, `NAME<TAB>VALUE`, or `!<TAB>REASON`.
+/// The command line of the answers and their text, with one line for each run: `NAME<TAB>VALUE`, or
+/// `!<TAB>REASON`.
 ///
-/// None where there is no program, or where this user cannot become the server's. The program is never run as root: a file of the
-/// server's user could lead it anywhere.
+/// `None` if no program exists or this user cannot run it as the server's user. The program never
+/// runs as root, because a file of the server's user can make it load other code.
 fn answers(question: &Question, runner: &dyn Runner, told: &(dyn Fn(Ran) -> Ran + Sync)) -> Option<(String, String)> {
     let (uid, gid) = server_user(&question.data, question.user).ok()?;
     let program = question.programs.iter().find(|path| path.is_file())?.to_str()?.to_owned();
@@ -54,12 +58,13 @@ fn answers(question: &Question, runner: &dyn Runner, told: &(dyn Fn(Ran) -> Ran 
     for (words, ran) in question.runs.iter().zip(ran) {
         let name = words.get(1).map_or("", String::as_str);
         match ran {
-            // One line of one setting, or a table.
+            // The output is the value of one setting or a table.
             Ran::Ended(0, output, _) => {
                 let said = String::from_utf8_lossy(&output).into_owned();
                 text.push_str(&if said.contains('\t') { said } else { format!("{name}\t{}\n", said.trim_end_matches('\n')) });
             }
-            // Of an older version; or it could not be run, and the files have the word.
+            // A version that does not know the setting, or a program that could not run: the values
+            // of the files hold.
             Ran::Ended(_, _, complaint) if complaint.contains("unrecognized configuration parameter") => {}
             Ran::Not(reason) if reason != DENIED => {}
             Ran::Ended(_, _, reason) | Ran::Not(reason) => text.push_str(&format!("!\t{}\n", without_values(&reason))),
@@ -72,11 +77,10 @@ fn answers(question: &Question, runner: &dyn Runner, told: &(dyn Fn(Ran) -> Ran 
     Some((format!("{name} {ASKED} {}", question.config), text))
 }
 
-/// The user and group to ask a server's program with: the owner of its data directory, which is not root. `user` is that of its
-/// process, where it runs.
+/// The user and group that a server's program runs as: the owner of its data directory, unless that
+/// is root. `user` is the user of the server's process, if it runs.
 ///
-/// # Errors
-/// Why it is not asked.
+/// # Errors Why the program is not asked.
 pub(super) fn server_user(data: &str, user: Option<u32>) -> Result<(u32, u32), String> {
     let owner = fs::metadata(data).map_err(|fault| format!("its data directory {data}: {fault}"))?;
     let (uid, gid) = (owner.uid(), owner.gid());
@@ -89,7 +93,8 @@ pub(super) fn server_user(data: &str, user: Option<u32>) -> Result<(u32, u32), S
     }
 }
 
-/// A complaint without what a file says: of quoted texts only paths stay, and the name of an option.
+/// An error message without values from a file. Of quoted texts only paths and the names of options
+/// stay.
 pub(super) fn without_values(complaint: &str) -> String {
     let kept = |part: &str| match part.split_once('=') {
         Some((name, _)) => format!("{name}={REDACTED}"),
@@ -97,19 +102,19 @@ pub(super) fn without_values(complaint: &str) -> String {
         None => REDACTED.to_owned(),
     };
     let parts = complaint.split(['\'', '"']).enumerate();
-    // Every second part stands in quotes.
+    // Every second part is inside quotes.
     parts.map(|(at, part)| if at % 2 == 1 { kept(part) } else { part.replace(['\t', '\n'], " ") }).collect()
 }
 
-/// What marks the answers of a program among the outputs of commands.
+/// The word that marks the answers of a server's program among the outputs of commands.
 const ASKED: &str = "-C";
 
-/// What the program of a server answered: names with values, and why some are missing.
+/// The answers of a server's program: names with values, and why some are missing.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     /// Names and values, as the program writes them.
     pub(super) told: Vec<(String, String)>,
-    /// Why something is missing.
+    /// Why values are missing.
     pub(super) refused: Option<String>,
 }
 
@@ -130,7 +135,8 @@ pub(super) fn answered(programs: &[&str], config: &str, collected: &Collected) -
     Some(answers)
 }
 
-/// Where the program of a server that runs is; of one in another file system nobody can tell.
+/// The program of a running server. The path may be wrong if the server runs in another mount
+/// namespace.
 pub(super) fn program_of(running: Option<&Running>) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{}/exe", running?.pid)).ok()
 }

@@ -1,5 +1,6 @@
-//! Whether a database server takes a value, before it is written into a file: its program is asked as the user that the server runs
-//! as, in an empty environment, with the server's files and the new value on the command line. Nothing is started or written.
+//! Checks whether a database server accepts a value before the value is written to a file. The
+//! server's program runs as the server's user, in an empty environment, with the server's files and
+//! the new value on its command line. Nothing is started or written.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,26 +11,26 @@ use super::database::postgres::packaged;
 use super::runner::{ADJUSTED, ERRORS, Ran, Runner};
 use crate::facts::{Database, Server, Value};
 
-/// What is known of a value that a server is to take.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Checked {
-    /// The server takes it.
+    /// The server accepts the value.
     Taken,
-    /// The server does not take it, for this reason.
+    /// The server refuses the value, for this reason.
     Refused(String),
-    /// The server could not be asked, for this reason.
+    /// The value could not be checked, for this reason.
     Unchecked(String),
 }
 
-/// A command line of a server's program, and the directory whose owner it runs as.
+/// A command line of a server's program, and the data directory whose owner it runs as.
 struct Question {
     programs: Vec<PathBuf>,
     data: String,
     words: Vec<String>,
 }
 
-/// Asks the program of a server whether it takes this value; where it cannot be asked, what the server itself said of the values that
-/// it takes decides.
+/// Asks the server's program whether it accepts the value. If the program cannot run, the list of
+/// accepted values that the server returned decides.
 #[must_use]
 pub fn check_value(runner: &dyn Runner, server: &Server, name: &str, value: &str) -> Checked {
     match by_program(runner, server, name, value) {
@@ -57,14 +58,15 @@ fn by_program(runner: &dyn Runner, server: &Server, name: &str, value: &str) -> 
     verdict(runner.run_as(&line, user), name)
 }
 
-/// A complaint about this setting is a refusal; one about anything else says nothing of the value.
+/// An error message about this setting is a refusal. A message about anything else says nothing
+/// about the value.
 fn verdict(ran: Ran, name: &str) -> Checked {
     let (code, complaint) = match ran {
         Ran::Ended(code, _, complaint) => (code, complaint),
         Ran::Not(reason) => return Checked::Unchecked(reason),
     };
     let is_error = code != 0 || ERRORS.iter().any(|word| complaint.contains(word));
-    // MariaDB starts with another value instead.
+    // MariaDB starts with an adjusted value instead of failing.
     let is_adjusted = complaint.contains(ADJUSTED);
     let of_name = complaint.replace('-', "_").contains(&name.replace('-', "_"));
     match (is_error || is_adjusted, of_name) {
@@ -74,7 +76,7 @@ fn verdict(ran: Ran, name: &str) -> Checked {
     }
 }
 
-/// A complaint from its severity on.
+/// The message without the text before its severity.
 fn without_time(complaint: &str) -> &str {
     let begins = ERRORS.iter().chain(&["[Warning]"]).filter_map(|word| complaint.find(word));
     begins.min().and_then(|at| complaint.get(at..)).unwrap_or(complaint)
@@ -103,7 +105,7 @@ fn mysql(server: &Server, name: &str, value: &str) -> Result<Question, String> {
     Ok(Question { programs: PROGRAMS.iter().map(PathBuf::from).collect(), data, words: file.into_iter().chain(own).collect() })
 }
 
-/// What the server said of the values that it takes, if it was asked itself.
+/// Compares the value with the accepted values that the server returned, if it was queried.
 fn by_answer(server: &Server, name: &str, value: &str) -> Option<Checked> {
     let fact = server.facts.host.get(&format!("{}enumvals.{}", server.database.prefix(), name.to_lowercase()))?;
     let Value::List(values) = &fact.value else { return None };

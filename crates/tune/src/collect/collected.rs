@@ -1,4 +1,5 @@
-//! What was read of a host: texts of files and of commands, without their secrets, and what could not be read.
+//! What was read of a host: texts of files and outputs of commands without their secrets, and what
+//! could not be read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,41 +13,41 @@ use super::text;
 /// The command whose output is the names in a folder.
 pub(super) const LISTING: &str = "ls";
 
-/// The command whose output are the files that every user may write.
+/// The command whose output lists the files that every user may write.
 pub(super) const WRITABLE: &str = "find -perm -o=w";
 
 /// Output of one command.
 #[derive(Debug, Clone)]
 pub(super) struct Output {
-    /// The command line, or its slug where only a file's name says what it was.
+    /// The command line, or a slug of it if only a file name gives it.
     pub(super) line: String,
-    /// What it wrote.
+    /// Its standard output.
     pub(super) text: String,
-    /// Its exit code.
+    /// Its exit code, if it is known.
     pub(super) exit: Option<i32>,
 }
 
-/// What is known of a file or a folder of the host.
+/// Whether a file or a folder of the host was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State<'a> {
-    /// It was read: its text, of a folder nothing.
+    /// It was read. This is the text; for a folder, it is empty.
     Read(&'a str),
-    /// It is not there.
+    /// It does not exist.
     Absent,
-    /// It is there, or may be there, and was not read.
+    /// It exists or may exist, and was not read.
     Unread,
 }
 
-/// Everything read of one host.
+/// Everything that was read of one host.
 #[derive(Debug, Default)]
 pub(super) struct Collected {
     /// Name of the host.
     pub(super) host: String,
-    /// `Linux`, `SunOS`, `AIX`, `HP-UX` or `ONTAP`, where something says it.
+    /// `Linux`, `SunOS`, `AIX`, `HP-UX` or `ONTAP`; empty if it is not known.
     pub(super) system: String,
-    /// When it was read, RFC 3339.
+    /// When it was read, in RFC 3339 format.
     pub(super) time: String,
-    /// Whether it was read as root; `None` where nobody says.
+    /// Whether it was read as root; `None` if this is not known.
     pub(super) root: Option<bool>,
     /// Texts of files by absolute path.
     pub(super) files: BTreeMap<String, String>,
@@ -54,36 +55,37 @@ pub(super) struct Collected {
     pub(super) commands: Vec<Output>,
     /// What could not be read, by path or by command line, with the reason.
     pub(super) denied: BTreeMap<String, String>,
-    /// Files and folders that were looked for and are not there, or that their program ignores.
+    /// Files and folders that were looked for and do not exist, or that their program ignores.
     pub(super) absent: BTreeSet<String>,
-    /// Names of the files in a folder, where the whole of it was seen.
+    /// Names of the files in a folder, if the complete folder was listed.
     pub(super) folders: BTreeMap<String, BTreeSet<String>>,
     /// Files that every user may write.
     pub(super) writable: BTreeSet<String>,
-    /// Files that were read in part, or that their program reads differently: what is wrong with them.
+    /// Files that were read in part, or that their program reads differently, with the reason.
     pub(super) flawed: BTreeMap<String, &'static str>,
-    /// The version of the capture; 0 of other captures.
+    /// The version of the capture's format; 0 if the capture does not name one.
     pub(super) version: u32,
-    /// The site file's text.
+    /// The text of the site file.
     pub(super) site: Option<String>,
-    /// Whether everything was looked for: what is not here is not there.
+    /// Whether this is the running host. Then a file that is missing here does not exist.
     pub(super) live: bool,
-    /// Database servers that do not run: the configuration file of a cluster of PostgreSQL, `mysql`.
+    /// Database servers that do not run: the path of the configuration file for PostgreSQL, `mysql`
+    /// for MySQL and MariaDB.
     pub(super) stopped: BTreeSet<String>,
-    /// Database servers that were found running, by their processes.
+    /// Running database servers, found by their processes.
     pub(super) running: Vec<Running>,
-    /// Whether a MANIFEST says what was looked for.
+    /// Whether a MANIFEST lists what was looked for.
     pub(super) listed: bool,
-    /// What was odd.
+    /// Remarks on what could not be read or understood.
     pub(super) remarks: Vec<String>,
-    /// Bytes taken so far.
+    /// Number of bytes taken so far.
     pub(super) bytes: usize,
-    /// Whether there is no more room.
+    /// Whether the limit of a capture is reached.
     pub(super) full: bool,
 }
 
 impl Collected {
-    /// Takes a file. Long ones are cut, binary ones skipped, both with a remark.
+    /// Takes a file. A long file is cut and a binary one is skipped, both with a remark.
     pub(super) fn take_file(&mut self, path: &str, bytes: &[u8]) {
         let remarks_before = self.remarks.len();
         if let Some(flaw) = flaw(bytes) {
@@ -103,7 +105,8 @@ impl Collected {
         }
     }
 
-    /// Text of the bytes, redacted, as far as there is room for it.
+    /// The text of the bytes without secrets; `None` if the limit of a capture is reached or the
+    /// bytes are not text.
     fn text(&mut self, bytes: &[u8], origin: &str) -> Option<String> {
         let count = self.files.len() + self.commands.len();
         if self.bytes.saturating_add(bytes.len().min(FILE_BYTES_MAX)) > CAPTURE_BYTES_MAX || count >= FILES_MAX {
@@ -121,8 +124,8 @@ impl Collected {
         text::decode(bytes, origin, &mut self.remarks).map(|text| redacted(origin, &text))
     }
 
-    /// Spreads outputs of `grep` over many small files (`PATH:TEXT` on each line) to the files they come from, and those of `ls` to
-    /// the folders.
+    /// Splits outputs of `grep` over many small files (`PATH:TEXT` on each line) into these files,
+    /// and stores outputs of `ls` as the names in folders.
     pub(super) fn spread(&mut self) {
         let listings = self.outputs(LISTING).filter(|(folder, output)| folder.starts_with('/') && output.exit == Some(0));
         let listings = listings
@@ -153,20 +156,22 @@ impl Collected {
         }
     }
 
-    /// The running server that reads this configuration file.
+    /// The running server that uses this configuration file.
     pub(super) fn running_with(&self, config: &str) -> Option<&Running> {
         self.running.iter().find(|server| server.config.as_deref() == Some(config))
     }
 
-    /// Text of a file.
+    /// The text of a file.
     pub(super) fn file(&self, path: &str) -> Option<&str> {
         self.files.get(path).map(String::as_str)
     }
 
-    /// What is known of a file.
+    /// Whether a file was read, is absent, or is not known.
     ///
-    /// A live host and a tree of plain files hold all there is. A capture says since version 2 what is not there: of what it does not
-    /// mention, nothing is known. Earlier ones have the two old files wherever they exist.
+    /// A live host and a tree of plain files are complete. A capture since version 2 lists the
+    /// files that do not exist; a file that it does not mention is not known. Earlier captures
+    /// contain every file that existed, except the two old ones below, which they do not always
+    /// have.
     pub(super) fn state(&self, path: &str) -> State<'_> {
         match self.files.get(path) {
             Some(text) => State::Read(text),
@@ -180,7 +185,8 @@ impl Collected {
         }
     }
 
-    /// What is known of a folder (it ends with `/`): whether all its files are known by name.
+    /// The same for a folder (its path ends with `/`). `Read` means that the names of all its files
+    /// are known.
     pub(super) fn folder(&self, path: &str) -> State<'_> {
         let bare = path.trim_end_matches('/');
         if self.denied.contains_key(bare) {
@@ -203,13 +209,13 @@ impl Collected {
         }
     }
 
-    /// Files that could not be read, below a folder.
+    /// Files below a folder that could not be read.
     pub(super) fn denied_under<'a, 'b>(&'a self, folder: &'b str) -> impl Iterator<Item = &'a str> + use<'a, 'b> {
         let from = self.denied.range(folder.to_owned()..);
         from.map(|(path, _)| path.as_str()).take_while(move |path| path.starts_with(folder))
     }
 
-    /// Files that a listing names and that were not read, below a folder.
+    /// Files below a folder that its listing names and that were not read.
     pub(super) fn missing_in(&self, folder: &str) -> Vec<String> {
         let names = self.folders.get(folder.trim_end_matches('/'));
         let paths = names.into_iter().flatten().map(|name| format!("{folder}{name}"));
@@ -223,22 +229,23 @@ impl Collected {
         from.take_while(move |(path, _)| path.starts_with(prefix)).map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
-    /// Outputs of the command that begins with these words, with what follows them on the line.
+    /// Outputs of the commands that begin with these words, each with the rest of its command line.
     pub(super) fn outputs<'a, 'b>(&'a self, begin: &'b str) -> impl Iterator<Item = (String, &'a Output)> + use<'a, 'b> {
         self.commands.iter().filter_map(move |output| rest_after(&output.line, begin).map(|rest| (rest, output)))
     }
 
-    /// Whether the command that begins with these words ran: one that failed without a word did not.
+    /// Whether a command that begins with these words ran. One that failed and printed nothing does
+    /// not count.
     pub(super) fn has_run(&self, begin: &str) -> bool {
         self.outputs(begin).any(|(_, output)| output.exit.is_none_or(|code| code == 0) || !output.text.trim().is_empty())
     }
 
-    /// Output of exactly this command.
+    /// The output of exactly this command.
     pub(super) fn output(&self, line: &str) -> Option<&Output> {
         self.outputs(line).find(|(rest, _)| rest.is_empty()).map(|(_, output)| output)
     }
 
-    /// Why a file or a command is not there.
+    /// Why the text of a file or a command is missing.
     pub(super) fn why(&self, name: &str) -> String {
         match self.denied.get(name) {
             Some(reason) => format!("{name}: {reason}"),
@@ -247,7 +254,7 @@ impl Collected {
     }
 }
 
-/// Why a program reads more or other text than these bytes.
+/// Why a program reads these bytes differently from the text that is kept.
 fn flaw(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         _ if bytes.len() > FILE_BYTES_MAX => Some("is too long: only its beginning was read"),

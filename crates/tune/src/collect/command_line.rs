@@ -1,6 +1,7 @@
-//! Command lines of a capture, and the file names made of them.
+//! Command lines of a capture and the file names (slugs) made of them.
 
-/// A command line as a file name: every run of other characters than letters and digits is one `-`.
+/// A command line as a file name. Every sequence of characters other than letters and digits
+/// becomes one `-`.
 pub(super) fn slug(line: &str) -> String {
     let mut slug = String::new();
     for letter in line.chars() {
@@ -13,7 +14,8 @@ pub(super) fn slug(line: &str) -> String {
     slug.trim_end_matches('-').to_owned()
 }
 
-/// What follows `begin` in a command line, or in a slug of one. The folder of the program does not matter.
+/// The rest of a command line, or of a slug of one, after `begin`. The folder of the program is
+/// ignored.
 pub(super) fn rest_after(line: &str, begin: &str) -> Option<String> {
     let mut given = line.split_whitespace();
     if line.contains(char::is_whitespace) {
@@ -36,7 +38,8 @@ pub(super) fn rest_after(line: &str, begin: &str) -> Option<String> {
     }
 }
 
-/// Runs of blanks, slashes and underscores are one `-`; dots stay, which names of interfaces have.
+/// A slug that keeps dots, because names of interfaces contain them. All other sequences of
+/// separators become one `-`.
 fn slug_keeping_names(line: &str) -> String {
     let mut slug = String::new();
     for letter in line.chars() {

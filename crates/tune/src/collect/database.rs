@@ -1,4 +1,4 @@
-//! Servers of databases and their settings.
+//! Database servers and their settings.
 
 mod answer;
 mod as_shown;

@@ -1,4 +1,5 @@
-//! What follows from several facts together: which interfaces lead to storage, what mounts hold, which of them oranfstab names.
+//! Derives facts from several others: the interfaces that lead to storage, the roles of mounts, the
+//! mounts that oranfstab names.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use super::network::Network;
 use super::{real_paths, roles};
 use crate::facts::{Facts, Value};
 
-/// Derives all of it.
+/// Derives all of these facts.
 pub(super) fn derive(collected: &Collected, facts: &mut Facts) {
     super::database::oracle::derive(facts);
     oranfstab(facts);
@@ -21,7 +22,7 @@ pub(super) fn derive(collected: &Collected, facts: &mut Facts) {
     roles::derive(facts);
 }
 
-/// Notes the vendor of the disk below a mount: a storage system names itself there.
+/// Notes the vendor of the disk below a mount. For a LUN, this is the storage system.
 fn disk_vendors(facts: &mut Facts) {
     let disks = facts.things.get("block");
     let vendor = |disk: &str| disks?.get(disk)?.get("vendor").cloned();

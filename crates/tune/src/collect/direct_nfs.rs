@@ -1,4 +1,5 @@
-//! Mounts of Direct NFS: what `millrace nfs counters --json` prints (docs/counters.md), for each user that has some.
+//! Mounts of Direct NFS: the output of `millrace nfs counters --json` (docs/counters.md) for each
+//! user with such mounts.
 
 use std::net::SocketAddr;
 
@@ -7,10 +8,10 @@ use serde::Deserialize;
 use super::collected::Collected;
 use crate::facts::{DIRECT_NFS_MOUNT as KIND, Facts, Value};
 
-/// The command. In a capture ` -- of uid N` follows it: a user sees the mounts of no other.
+/// The command. In a capture, ` -- of uid N` follows it, because a user sees only its own mounts.
 const COMMAND: &str = "millrace nfs counters --json";
 
-/// What stands before the reason where a user's counters could not be read.
+/// The text before the reason if a user's counters could not be read.
 const REFUSED: &str = "!\t";
 
 /// Names of the processes of database servers.
@@ -75,7 +76,8 @@ struct Call {
     seconds: f64,
 }
 
-/// The counters of one user's mounts, or why they could not be read, as the text of a capture's entry: the command line first.
+/// A user's counters, or why they could not be read, as an entry of a capture: the command line,
+/// then its output.
 #[must_use]
 pub fn direct_nfs_text(uid: u32, counters: Result<String, String>) -> (String, String) {
     (format!("{COMMAND} -- of uid {uid}"), counters.unwrap_or_else(|reason| format!("{REFUSED}{reason}")))
@@ -93,7 +95,8 @@ pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
         match serde_json::from_str::<Vec<Mount>>(&output.text) {
             Ok(mounts) => {
                 facts.looked_for(KIND);
-                // The last attached comes first; a dead mount is only what a program left.
+                // The mount that was attached last comes first. A dead mount is only what a program
+                // left over.
                 let used = mounts.iter().filter(|mount| mount.state != "dead");
                 used.for_each(|mount| mount.paths.iter().for_each(|path| put(mount, path, user, &output.line, facts)));
             }
@@ -104,7 +107,7 @@ pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
 
 fn put(mount: &Mount, path: &Path, user: &str, origin: &str, facts: &mut Facts) {
     let is_there = |name: &str| facts.things.get(KIND).is_some_and(|things| things.contains_key(name));
-    // Users of one host may have different mounts at one path.
+    // Users of one host may have different mounts at the same path.
     let name = if is_there(&path.path) { format!("{} of uid {user}", path.path) } else { path.path.clone() };
     if is_there(&name) {
         return;
@@ -148,13 +151,13 @@ fn put_options(path: &Path, name: &str, origin: &str, facts: &mut Facts) {
             serde_json::Value::Bool(is_set) => facts.put_of(KIND, name, key, *is_set, origin),
             serde_json::Value::String(text) => facts.put_of(KIND, name, key, text.as_str(), origin),
             serde_json::Value::Number(count) => facts.put_of(KIND, name, key, number(count.as_u64().unwrap_or(u64::MAX)), origin),
-            // A limit that the URL does not set.
+            // A limit that the URL does not set is null.
             _ => {}
         }
     }
 }
 
-/// Host and export of a URL without options.
+/// Host and export of a URL, without its options.
 fn split(url: &str) -> (&str, &str) {
     let rest = url.strip_prefix("nfs://").unwrap_or(url);
     let rest = rest.split_once('?').map_or(rest, |(rest, _)| rest);

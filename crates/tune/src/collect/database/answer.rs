@@ -1,4 +1,5 @@
-//! What a database server answers, as a server of its own, with the files that belong to it.
+//! Turns the answer of a database server into a server of the facts, combined with the files that
+//! belong to it.
 
 use std::borrow::Cow;
 
@@ -12,34 +13,36 @@ use crate::collect::persistent::put_setting;
 use crate::facts::{Database, Facts, Server, ServerState, Value, set_by};
 use crate::shown_value::shown;
 
-/// Where MySQL and MariaDB keep their data unless told otherwise.
+/// The default data directory of MySQL and MariaDB.
 const MYSQL_DIRECTORY: &str = "/var/lib/mysql";
 
-/// What a server answered.
+/// The answer of a database server.
 #[derive(Debug, Clone, Copy)]
 pub struct Answer<'a> {
-    /// Which database it is.
+    /// The database.
     pub database: Database,
     /// Its settings.
     pub rows: &'a [Row],
-    /// What was asked, and of whom: the origin of values of which the server does not say where they come from.
+    /// The query and its target. It is the origin of values for which the server names no source.
     pub origin: &'a str,
-    /// Where it was reached: `localhost:5432`, or the path of a socket. Not known of a table without a word of it.
+    /// The server's address, `localhost:5432`, or the path of its socket. `None` if the table does
+    /// not name it.
     pub address: Option<&'a str>,
-    /// Whether its address is one of this host.
+    /// Whether its address is an address of this host.
     pub runs_here: bool,
-    /// Whether it runs on this host and its data directory is there, so that files that it names are those of this host.
+    /// Whether it runs on this host and its data directory exists here, so that the files it names
+    /// are files of this host.
     pub is_here: bool,
 }
 
-/// Whether an address can only be one of the host that asked: a socket, or a loopback address.
+/// Whether an address can only belong to the host that asked: a socket or a loopback address.
 #[must_use]
 pub fn is_local(address: &str) -> bool {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
     address.starts_with('/') || host == "localhost" || host.parse().is_ok_and(|host: std::net::IpAddr| host.is_loopback())
 }
 
-/// The data directory that a server names, without a slash at its end.
+/// The data directory that a server reports, without a slash at its end.
 #[must_use]
 pub fn data_directory(database: Database, rows: &[Row]) -> Option<&str> {
     let name = match database {
@@ -51,19 +54,20 @@ pub fn data_directory(database: Database, rows: &[Row]) -> Option<&str> {
     said.starts_with('/').then_some(said)
 }
 
-/// The data directory of a table of a capture that a server of this host gave.
+/// The data directory in a table of a capture, if a server on the captured host returned the table.
 pub(in crate::collect) fn data_directory_here(line: &str, text: &str) -> Option<String> {
     let rows = named(table(text));
     let of = |database| data_directory(database, &rows).map(str::to_owned);
     of(Database::Postgres).or_else(|| of(Database::Mysql)).filter(|_| address(line).is_none_or(is_local))
 }
 
-/// Notes the settings that a server gave. They decide; of files at hand those that belong to it tell what a restart brings.
+/// Notes the settings that a server returned. They take precedence. Collected files of the same
+/// server show what a restart would change.
 pub(in crate::collect) fn database_rows(answer: &Answer<'_>, facts: &mut Facts) {
     note(answer, false, facts);
 }
 
-/// Notes tables of a capture: where each comes from, the address that was asked, and its rows.
+/// Notes tables of a capture: the origin of each, the address that was queried, and its rows.
 pub(super) fn answers(database: Database, tables: &[(&str, Option<&str>, Vec<Row>)], collected: &Collected, facts: &mut Facts) {
     for (origin, address, rows) in tables {
         let runs_here = address.is_none_or(is_local);
@@ -73,7 +77,8 @@ pub(super) fn answers(database: Database, tables: &[(&str, Option<&str>, Vec<Row
     }
 }
 
-/// The same as [`database_rows`]; `only`: it is the only table of a capture, which may be a part of the settings.
+/// As [`database_rows`]. `only` means that the capture has no other table; the table may then have
+/// only some of the settings.
 fn note(answer: &Answer<'_>, only: bool, facts: &mut Facts) {
     let Answer { database, origin, .. } = *answer;
     let mut own = Facts::default();
@@ -81,7 +86,7 @@ fn note(answer: &Answer<'_>, only: bool, facts: &mut Facts) {
     match database {
         Database::Postgres => postgres_rows(rows, origin, &mut own),
         Database::Mysql => mysql_rows(rows, origin, &mut own),
-        // Facts of Oracle are those of one server without a name.
+        // Facts of Oracle belong to one server without a name.
         Database::Oracle => return oracle_rows(rows, origin, facts),
     }
     let config = own.host_text("postgres.config_file").filter(|_| answer.is_here).map(str::to_owned);
@@ -94,7 +99,8 @@ fn note(answer: &Answer<'_>, only: bool, facts: &mut Facts) {
     }
     let found = facts.servers.iter().position(|other| files(other) && answer.is_here && belongs(other, &server, only));
     match found {
-        // A server that answers does not have its data where none runs: it is in a container that calls its files alike.
+        // The server that answers cannot have its data in the directory of a stopped server. It
+        // runs in a container in which the files have the same names.
         Some(place) if facts.servers.get(place).is_some_and(|files| files.state == ServerState::Stopped) => server.config = None,
         Some(place) => {
             let files = facts.servers.remove(place);
@@ -105,7 +111,7 @@ fn note(answer: &Answer<'_>, only: bool, facts: &mut Facts) {
     facts.put_server(server);
 }
 
-/// Where the data of a server are that is not here, or whose directory is not.
+/// Where the data is if the server runs elsewhere or its data directory does not exist here.
 fn where_then(answer: &Answer<'_>) -> String {
     match answer.address.filter(|_| !answer.runs_here) {
         Some(address) => format!("the server is at {address}"),
@@ -113,7 +119,8 @@ fn where_then(answer: &Answer<'_>) -> String {
     }
 }
 
-/// Says so where files may be those of a server that tells this user neither its file nor its directory.
+/// Adds a remark if collected files may belong to a server that shows this user neither its
+/// configuration file nor its data directory.
 fn not_assigned(answer: &Answer<'_>, server: &Server, facts: &mut Facts) {
     let has_files = facts.servers_of(answer.database).any(|other| other.state != ServerState::Live);
     if answer.is_here && has_files && server.config.is_none() && directory(&server.facts).is_none() {
@@ -122,7 +129,8 @@ fn not_assigned(answer: &Answer<'_>, server: &Server, facts: &mut Facts) {
     }
 }
 
-/// The rows; those of a server on another host name files of that host, which origins say.
+/// The rows. If the server is on another host, the origins of its rows say so, because the files
+/// are not this host's.
 fn elsewhere<'a>(answer: &Answer<'a>) -> Cow<'a, [Row]> {
     if answer.is_here {
         return Cow::Borrowed(answer.rows);
@@ -156,10 +164,10 @@ fn name(answer: &Answer<'_>, own: &Facts) -> String {
     shown(&Value::from(format!("{kind}{address}{directory}")))
 }
 
-/// Whether these files are those of this server: by the file or the directory that both name; where neither can be told, if
-/// there is no other.
+/// Whether these files belong to this server: both name the same configuration file or data
+/// directory. If neither can be compared, they belong together only if there is no other server.
 fn belongs(files: &Server, server: &Server, only: bool) -> bool {
-    // A file without a folder lay loose in a capture: its path says nothing.
+    // A file without a folder was collected without its path, so its path cannot be compared.
     let config = files.config.as_deref().filter(|config| config.rfind('/') > Some(0) && files.database == Database::Postgres);
     let default = (files.database == Database::Mysql && !only).then_some(MYSQL_DIRECTORY);
     let same = [
@@ -170,8 +178,9 @@ fn belongs(files: &Server, server: &Server, only: bool) -> bool {
     if told.peek().is_none() { only } else { told.any(|same| same) }
 }
 
-/// Files of the server that tell what a restart brings. Where the server says that it read a value elsewhere, they do not:
-/// then its origin is not what was asked. `partly`: what the server did not say is as the files say.
+/// Takes the values that a restart would bring from the server's files. A setting is skipped if the
+/// server read its value from another file or source. With `partly`, settings that the server did
+/// not return are taken from the files.
 fn take_files(server: &mut Server, files: Server, asked: &str, partly: bool) {
     let database = server.database.prefix();
     for (name, fact) in files.facts.host.iter().filter_map(|(name, fact)| Some((name.strip_prefix("persistent.")?, fact))) {
@@ -194,7 +203,7 @@ fn take_files(server: &mut Server, files: Server, asked: &str, partly: bool) {
     server.config = server.config.take().or(files.config);
 }
 
-/// The file of an origin with a line.
+/// The file in an origin of the form `FILE:LINE`.
 fn file(origin: &str) -> &str {
     origin.rsplit_once(':').map_or(origin, |(file, _)| file)
 }
@@ -204,7 +213,7 @@ mod tests {
     use super::*;
     use crate::collect::database::{as_text, mysql, postgres};
 
-    /// A host with the files of one cluster, which turn fsync off.
+    /// A host with the files of one cluster, in which fsync is off.
     fn host() -> Facts {
         let mut collected = Collected::default();
         let text = "data_directory = '/data/15' # here\nfsync = off\nshared_buffers = 1GB\n";
@@ -247,7 +256,8 @@ mod tests {
         assert_eq!(live.facts.value_of("setting", "postgres fsync", "persistent"), Some(&false.into()));
         let origin = |copy: &str| live.facts.things["setting"]["postgres fsync"][copy].origin.as_str();
         assert_eq!((origin("running"), origin("persistent")), ("pg_settings of it", "/etc/postgresql/15/main/postgresql.conf:2"));
-        // What it read elsewhere is no word of this file, and what it does not know is not in force.
+        // A value that the server read elsewhere is not compared with this file. A value that the
+        // server did not return is not in force.
         assert_eq!(live.facts.value_of("setting", "postgres shared_buffers", "persistent"), None);
         assert_eq!(live.facts.value("postgres.work_mem"), None);
         assert_eq!(live.facts.host["postgres.shared_buffers"].origin, "/data/15/postgresql.auto.conf:3");
@@ -259,7 +269,7 @@ mod tests {
             let mut facts = host();
             let fsync = row("fsync", "on", Some(&Row::source_of(said.to_owned())));
             let rows = [fsync, row("data_directory", "/data/15", None)];
-            // The same from a capture.
+            // The same from the text of a capture.
             let (_, text) = as_text(Database::Postgres, "db1:5432", &rows);
             assert_eq!(named(table(&text)), rows);
             ask(&mut facts, true, &rows);

@@ -1,11 +1,12 @@
-//! What the files of a server say of a setting, as the server shows it: values that it chooses, rounds or completes differ from the
-//! files, and do not change at a restart.
+//! What a server would show for the value in its files. Servers choose, round or complete some
+//! values; these differ from the files, but a restart does not change them.
 
 use crate::facts::{Database, Facts, Value};
 
 use super::mysql::is_asked;
 
-/// Settings of PostgreSQL with the value that leaves the choice to the server, which shows what it chose (guc_tables.c).
+/// Settings of PostgreSQL, each with the value that lets the server choose. The server shows the
+/// value that it chose (guc_tables.c).
 const CHOSEN_BY_SERVER: &[(&str, i64)] = &[
     ("commit_timestamp_buffers", 0),
     ("io_max_concurrency", -1),
@@ -14,20 +15,21 @@ const CHOSEN_BY_SERVER: &[(&str, i64)] = &[
     ("wal_buffers", -1),
 ];
 
-/// Settings of PostgreSQL whose value is that of the session that was asked.
+/// Settings of PostgreSQL that show the value of the session that queried them.
 const OF_THE_SESSION: &[&str] = &["application_name", "client_encoding"];
 
-/// What PostgreSQL shows of `archive_command` while `archive_mode` is off.
+/// What PostgreSQL shows for `archive_command` while `archive_mode` is off.
 const DISABLED: &str = "(disabled)";
 
-/// The least that MySQL and MariaDB round sizes of the log to: InnoDB's pages, or 1 MiB.
+/// The largest step to which MySQL and MariaDB round log sizes: 1 MiB. Others are InnoDB's page
+/// sizes.
 const LOG_SIZE_STEP: i64 = 1 << 20;
 
-/// Sizes of a granule of Oracle's memory: 4 MiB to 512 MiB.
+/// Granule sizes of Oracle's memory: 4 MiB to 512 MiB.
 const GRANULES: &[i64] = &[4 << 20, 8 << 20, 16 << 20, 32 << 20, 64 << 20, 128 << 20, 256 << 20, 512 << 20];
 
-/// The value that the server would show if it read its files now; `None` if the files do not show it. `name` has no prefix; `facts` are those of
-/// the server.
+/// The value that the server would show if it read its files now; `None` if its files do not
+/// determine it. `name` has no prefix. `facts` are the server's.
 pub(super) fn as_shown(database: Database, name: &str, running: &Value, said: &Value, facts: &Facts) -> Option<Value> {
     let is_shown_so = match database {
         Database::Postgres => postgres(name, running, said)?,
@@ -37,7 +39,8 @@ pub(super) fn as_shown(database: Database, name: &str, running: &Value, said: &V
     Some(if is_shown_so { running.clone() } else { said.clone() })
 }
 
-/// Whether the server shows this value for what was said; `None` if the files do not show it.
+/// Whether the server shows this running value for the value in the file; `None` if its files do
+/// not determine it.
 fn postgres(name: &str, running: &Value, said: &Value) -> Option<bool> {
     let is_chosen = CHOSEN_BY_SERVER.iter().any(|(setting, marker)| *setting == name && *said == Value::Int(*marker));
     if is_chosen || OF_THE_SESSION.contains(&name) || *running == Value::from(DISABLED) {
@@ -50,8 +53,8 @@ fn postgres(name: &str, running: &Value, said: &Value) -> Option<bool> {
     }
 }
 
-/// The same of MySQL and MariaDB. They round, limit and complete most numbers and names, so that only the options that rules ask for are
-/// compared.
+/// The same for MySQL and MariaDB. They round, limit and complete most numbers and names, so only
+/// the options that rules use are compared.
 fn mysql(name: &str, running: &Value, said: &Value, facts: &Facts) -> Option<bool> {
     if !is_asked(name) {
         return None;
@@ -70,13 +73,15 @@ fn mysql(name: &str, running: &Value, said: &Value, facts: &Facts) -> Option<boo
         ("innodb_log_file_size" | "innodb_redo_log_capacity", Value::Int(running), Value::Int(said)) => {
             running.abs_diff(*said) < LOG_SIZE_STEP.unsigned_abs()
         }
-        // The server makes the one no larger than the other.
+        // The server keeps innodb_io_capacity at most at innodb_io_capacity_max. If both are equal,
+        // the server may have adjusted one.
         ("innodb_io_capacity" | "innodb_io_capacity_max", ..) => number("innodb_io_capacity") == number("innodb_io_capacity_max"),
         _ => false,
     })
 }
 
-/// The same of Oracle. A number of 0 leaves the choice to the instance; memory is rounded up to granules.
+/// The same for Oracle. The number 0 lets the instance choose; memory sizes are rounded up to
+/// granules.
 fn oracle(name: &str, running: &Value, said: &Value) -> Option<bool> {
     match (running, said) {
         (_, Value::Int(0)) => None,
@@ -89,7 +94,8 @@ fn oracle(name: &str, running: &Value, said: &Value) -> Option<bool> {
     }
 }
 
-/// Whether both are the path of one thing. A relative path depends on where the server was started.
+/// Whether both are the same path. `None` for a relative path, which depends on where the server
+/// was started.
 fn same_path(running: &str, said: &str) -> Option<bool> {
     said.starts_with('/').then(|| running.trim_end_matches('/') == said.trim_end_matches('/'))
 }
@@ -113,7 +119,7 @@ mod tests {
         assert_eq!(of("wal_buffers", 4 << 20, -1), None);
         assert_eq!(of("transaction_buffers", 64 << 10, 0), None);
         assert_eq!(of("wal_buffers", 4 << 20, 16 << 20), Some((16_i64 << 20).into()));
-        // -1 turns these off, and is shown as it is written.
+        // -1 turns these off, and the server shows it as it is written.
         assert_eq!(of("autovacuum_work_mem", 1 << 20, -1), Some((-1).into()));
         assert_eq!(of("max_parallel_workers", 8, 0), Some(0.into()));
         assert_eq!(shown(Database::Postgres, "archive_command", "(disabled)", "cp"), None);

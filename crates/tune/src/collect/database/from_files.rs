@@ -1,10 +1,10 @@
-//! Servers of databases that only their files tell of.
+//! Database servers that are known only by their files.
 
 use crate::collect::collected::Collected;
 use crate::facts::{Database, Facts, Server, ServerState, Value};
 use crate::shown_value::shown;
 
-/// A server that only its files tell of. `place` is where they lie.
+/// A server that is known only by its files. `place` is their folder.
 pub(super) fn by_files(database: Database, kind: &str, place: &str, stopped: bool, config: Option<&str>, facts: Facts) -> Server {
     let (state, label) = if stopped { (ServerState::Stopped, "stopped") } else { (ServerState::FromFiles, "from files") };
     let place = if place.is_empty() { "/" } else { place };
@@ -15,7 +15,7 @@ pub(super) fn by_files(database: Database, kind: &str, place: &str, stopped: boo
 const NOT_FOUND: &str = "no database was found there; if it is on a Direct NFS mount, that is not in use";
 const NOT_SEEN: &str = "the server runs, so it may be on a Direct NFS mount of another user or of another MILLRACE_RUNTIME_DIR";
 
-/// Notes the servers whose files name a data directory that is not on this host.
+/// Notes the servers whose files name a data directory that does not exist on this host.
 pub(in crate::collect) fn data_not_here(collected: &Collected, facts: &mut Facts) {
     let mut servers = std::mem::take(&mut facts.servers);
     for server in servers.iter_mut().filter(|server| server.state != ServerState::Live) {

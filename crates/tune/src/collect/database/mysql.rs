@@ -1,4 +1,4 @@
-//! Servers of MySQL and MariaDB in a capture: by tables of `SHOW VARIABLES`, and by option files.
+//! MySQL and MariaDB servers in a capture, by tables of `SHOW VARIABLES` and by option files.
 
 mod asked;
 mod groups;
@@ -19,7 +19,7 @@ pub(super) use options::is_asked;
 pub(in crate::collect) use options::is_asked_argument;
 pub(in crate::collect) use servers::{DATADIR, DEFAULT_FILES, data_directories, reads_default_files, wanted};
 
-/// Servers found in a capture.
+/// Notes the servers of a capture.
 pub(in crate::collect) fn facts(collected: &Collected, facts: &mut Facts) {
     servers::servers(collected).into_iter().for_each(|server| facts.put_server(server));
     let mut tables: Vec<(&str, Option<&str>, Vec<Row>)> = Vec::new();
@@ -37,7 +37,7 @@ pub(in crate::collect) fn facts(collected: &Collected, facts: &mut Facts) {
     answers(Database::Mysql, &tables, collected, facts);
 }
 
-/// Whether a server reads the file with this path as one with its options.
+/// Whether a server reads options from the file with this path.
 pub(in crate::collect) fn is_option_file(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     name == "my.cnf" || ((path.starts_with("/etc/my.cnf.d/") || path.starts_with("/etc/mysql/")) && name.ends_with(".cnf"))

@@ -1,4 +1,4 @@
-//! Oracle: `init.ora`, server parameter files as text, `v$parameter`, and what shows Direct NFS.
+//! Oracle: `init.ora`, server parameter files as text, `v$parameter`, and the views of Direct NFS.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use crate::collect::persistent::put_setting;
 use crate::collect::text::{bytes, lines, odd, telling, telling_value, unquoted, words};
 use crate::facts::{Database, Fact, Facts, Value};
 
-/// Views that name files, and the facts of them.
+/// Views that list files, and the facts for them.
 const VIEWS: [(&str, &str); 2] = [("v-logfile", "oracle.log_members"), ("v-datafile", "oracle.datafiles")];
 
-/// Settings found in a capture.
+/// Notes the settings of a capture.
 pub(in crate::collect) fn facts(collected: &Collected, facts: &mut Facts) {
     for output in &collected.commands {
         let line = output.line.to_ascii_lowercase().replace('_', "-").replace("v$", "v-");
@@ -40,7 +40,8 @@ pub(in crate::collect) fn facts(collected: &Collected, facts: &mut Facts) {
                 Standing::Counts => init(text, path, &mut persistent, facts),
                 Standing::Unknown(reason) => {
                     facts.remark(format!("parameters of Oracle are not known: {reason}"));
-                    // The database is known even if none of its parameters is.
+                    // This fact shows that a database exists, even if none of its parameters is
+                    // known.
                     facts
                         .host
                         .entry("oracle.parameter_file".to_owned())
@@ -66,14 +67,14 @@ pub(in crate::collect) fn facts(collected: &Collected, facts: &mut Facts) {
     }
 }
 
-/// `name=value` with continued lines; `*.name` and `instance.name` are the same to us, memory that the instance noted for itself
-/// (`__name`) is left out.
+/// Reads `name=value` with continued lines. `*.name` and `instance.name` count as `name`. Memory
+/// sizes that the instance stored itself (`__name`) are left out.
 fn init(text: &str, path: &str, found: &mut BTreeMap<String, (Value, String)>, facts: &mut Facts) {
     let mut entries: Vec<(usize, String)> = Vec::new();
     for (number, line) in lines(text) {
         let indented = line.starts_with([' ', '\t']);
         let line = line.split('#').next().unwrap_or(line).trim().trim_end_matches('\\').trim();
-        // Parts of a binary file printed by strings(1).
+        // Lines that strings(1) prints from the binary parts of a server parameter file.
         if line.is_empty() || line.starts_with("C\"") {
             continue;
         }
@@ -100,7 +101,7 @@ fn init(text: &str, path: &str, found: &mut BTreeMap<String, (Value, String)>, f
     }
 }
 
-/// A value: lists in parentheses or separated by commas, sizes with K, M, G.
+/// A value: a list in parentheses or with commas, or a size with K, M or G.
 fn value_of(name: &str, said: &str) -> Value {
     let said = said.trim();
     let inner = said.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(said);
@@ -116,7 +117,8 @@ fn value_of(name: &str, said: &str) -> Value {
     }
 }
 
-/// `show parameter`: `NAME TYPE VALUE` with blanks; or a table of name and value.
+/// The output of `show parameter`, which has columns `NAME TYPE VALUE`, or a table of names and
+/// values.
 fn parameters(text: &str, origin: &str, facts: &mut Facts) {
     const TYPES: &[&str] = &["string", "integer", "boolean", "big integer", "file", "number"];
     let mut shown = Vec::new();
@@ -133,7 +135,7 @@ fn parameters(text: &str, origin: &str, facts: &mut Facts) {
         shown = named(table(text));
     }
     if shown.is_empty() {
-        // Columns with blanks between: what spool files of `select name, value` have.
+        // Columns separated by blanks, as in spool files of `select name, value`.
         for (_, line) in telling(text, &['-']) {
             if let [name, said] = words(line).collect::<Vec<_>>().as_slice()
                 && !name.eq_ignore_ascii_case("name")
@@ -145,7 +147,7 @@ fn parameters(text: &str, origin: &str, facts: &mut Facts) {
     rows(&shown, origin, facts);
 }
 
-/// Rows of `v$parameter`.
+/// Notes rows of `v$parameter`.
 pub(super) fn rows(rows: &[Row], origin: &str, facts: &mut Facts) {
     for row in rows {
         let name = row.name.to_ascii_lowercase();
@@ -175,7 +177,7 @@ fn banner(text: &str, origin: &str, facts: &mut Facts) {
     }
 }
 
-/// The paths in the rows of `v$logfile` and `v$datafile`.
+/// Notes the paths in rows of `v$logfile` and `v$datafile`.
 fn files(text: &str, fact: &str, origin: &str, facts: &mut Facts) {
     let cells = text.split(|letter: char| letter.is_whitespace() || letter == '|' || letter == ',');
     let paths: BTreeSet<&str> = cells.filter(|cell| cell.starts_with(['/', '+']) && cell.len() > 1).collect();
@@ -192,7 +194,8 @@ fn log_mode(text: &str, origin: &str, facts: &mut Facts) {
     }
 }
 
-/// Rows of `v$dnfs_servers` and `v$dnfs_channels`; no row is the proof that the kernel's client is used.
+/// Notes rows of `v$dnfs_servers` and `v$dnfs_channels`. If there is no row, the database uses the
+/// kernel's NFS client.
 fn direct_nfs(line: &str, text: &str, origin: &str, facts: &mut Facts) {
     let empty = text.to_ascii_lowercase().contains("no rows selected");
     let mut rows = table(text);
@@ -222,7 +225,8 @@ fn direct_nfs(line: &str, text: &str, origin: &str, facts: &mut Facts) {
     }
 }
 
-/// What follows from parameters: memory, and where control files lie.
+/// Derives facts from parameters: the size of the SGA, and the number of volumes with control
+/// files.
 pub(in crate::collect) fn derive(facts: &mut Facts) {
     let amount = |facts: &Facts, name: &str| match facts.value(&format!("oracle.{name}")) {
         Some(Value::Int(amount)) if *amount > 0 => Some(*amount),
@@ -268,10 +272,10 @@ pub(in crate::collect) fn derive(facts: &mut Facts) {
     }
 }
 
-/// The source of the mount that a file lies on.
+/// The source of the mount that contains a file.
 fn volume(file: &Value, mounts: &[String], facts: &Facts) -> Option<String> {
     let Value::Text(file) = file else { return None };
-    // Disk groups have a name instead of a path.
+    // A file in a disk group begins with the group's name instead of a path.
     if file.starts_with('+') {
         return file.split('/').next().map(str::to_owned);
     }

@@ -1,13 +1,14 @@
-//! `oranfstab`: servers with their paths, and what is mounted from them.
+//! `oranfstab`: servers with their paths and mounts.
 
 use crate::collect::text::{odd, pair, telling, words};
 use crate::facts::Facts;
 
-/// Reads a file; each path of a server is a thing, named `server#1`, and each mount named in it is marked.
+/// Reads a file. Each path of a server becomes a thing named `server#1`, and each mount becomes a
+/// thing with its server.
 pub(in crate::collect) fn read(text: &str, origin: &str, facts: &mut Facts) {
     let mut server = Server::default();
     for (number, line) in telling(text, &['#']) {
-        // Several pairs may stand on a line: `export: /vol/a mount: /u01`.
+        // A line may contain several pairs: `export: /vol/a mount: /u01`.
         let mut rest = line;
         let mut any = false;
         while let Some((key, tail)) = pair(rest, ':') {
@@ -59,7 +60,8 @@ impl Server {
         if self.name.is_empty() {
             return;
         }
-        // Four paths are what a client takes; a hostile file gets no more than a page of things.
+        // A client uses at most four paths. The limit keeps a hostile file from creating any number
+        // of things.
         for (index, path) in self.paths.iter().take(64).enumerate() {
             let name = format!("{}#{}", self.name, index + 1);
             facts.put_of("oranfstab_path", &name, "server", self.name.as_str(), origin);

@@ -1,32 +1,34 @@
-//! Parameter files of Oracle: which of them an instance reads.
+//! Decides which parameter files an Oracle instance reads.
 //!
-//! An instance SID reads the first of `spfileSID.ora`, `spfile.ora` and `initSID.ora` in `ORACLE_HOME/dbs`, and in an `initSID.ora` the
-//! server parameter file that it names. Source: Oracle Database Administrator's Guide, "Starting Up a Database".
+//! The instance SID reads the first of `spfileSID.ora`, `spfile.ora` and `initSID.ora` in
+//! `ORACLE_HOME/dbs`. If `initSID.ora` names a server parameter file, the instance reads that one
+//! too. Source: Oracle Database Administrator's Guide, "Starting Up a Database".
 
 use crate::collect::collected::{Collected, State};
 use crate::collect::text::{telling, unquoted};
 
-/// What a parameter file says of an instance.
+/// Whether an instance reads a parameter file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// The parameters of an instance.
+    /// An instance reads it.
     Counts,
-    /// Nothing, for this reason: another file may count instead.
+    /// It is not known, for this reason: an instance may read another file instead.
     Unknown(String),
-    /// Nothing: no instance reads it.
+    /// No instance reads it.
     Unused,
 }
 
-/// Whether a file is a parameter file by its name. A server parameter file is binary; one with this name may be its text.
+/// Whether the name is that of a parameter file. A server parameter file is binary, but a capture
+/// may contain its text under this name.
 pub(super) fn is_one(path: &str) -> bool {
     let name = name(path);
     name.ends_with(".ora") && (name.starts_with("init") || name.starts_with("spfile")) || name == SPFILE_TEXT
 }
 
-/// What a file that was read says of an instance.
+/// Whether an instance reads a collected file.
 pub(super) fn standing(path: &str, collected: &Collected) -> Standing {
     let has_text = || collected.files.keys().any(|path| name(path) == SPFILE_TEXT);
-    // Each installation has an example of this name. No instance reads it.
+    // Every installation has an example with this name. No instance reads it.
     if path.ends_with("/dbs/init.ora") {
         return Standing::Unused;
     }
@@ -49,7 +51,8 @@ pub(super) fn standing(path: &str, collected: &Collected) -> Standing {
     }
 }
 
-/// Why parameters are not known: the reason of the first parameter file that may not count.
+/// Why parameters are not known: the reason of the first parameter file whose standing is not
+/// known.
 pub(in crate::collect) fn unknown(collected: &Collected) -> Option<String> {
     let files = collected.files.keys().filter(|path| is_one(path));
     files.map(|path| standing(path, collected)).find_map(|standing| match standing {
@@ -58,7 +61,7 @@ pub(in crate::collect) fn unknown(collected: &Collected) -> Option<String> {
     })
 }
 
-/// The server parameter files that an instance reads instead of this `initSID.ora`.
+/// The server parameter files that an instance prefers to this `initSID.ora`.
 pub(in crate::collect) fn instead_of(path: &str) -> Vec<String> {
     let Some(sid) = sid(name(path)) else { return Vec::new() };
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -68,7 +71,7 @@ pub(in crate::collect) fn instead_of(path: &str) -> Vec<String> {
 /// The text of a server parameter file, as `create pfile` writes it.
 const SPFILE_TEXT: &str = "spfile.txt";
 
-/// `SID` of `initSID.ora`.
+/// The `SID` in `initSID.ora`.
 fn sid(name: &str) -> Option<&str> {
     name.strip_prefix("init")?.strip_suffix(".ora")
 }
@@ -93,7 +96,7 @@ mod tests {
 
     const INIT: &str = "/u01/dbs/initA.ora";
 
-    /// A capture that says what is not there.
+    /// A capture that lists the files that do not exist.
     fn capture(files: &[(&str, &str)], absent: &[&str]) -> Collected {
         let mut collected = Collected { version: 2, listed: true, ..Collected::default() };
         files.iter().for_each(|(path, text)| collected.take_file(path, text.as_bytes()));

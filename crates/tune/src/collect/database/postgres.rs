@@ -1,4 +1,4 @@
-//! Servers of PostgreSQL in a capture: by tables of `pg_settings`, and by the files of clusters.
+//! PostgreSQL servers in a capture, by tables of `pg_settings` and by the files of clusters.
 
 pub(in crate::collect) mod files;
 pub(in crate::collect) mod lines;
@@ -16,7 +16,7 @@ use crate::collect::text::words;
 use crate::facts::{Database, Facts, Server};
 use settings::version;
 
-/// Servers of PostgreSQL found in a capture.
+/// Notes the PostgreSQL servers of a capture.
 pub(in crate::collect) fn facts(collected: &Collected, facts: &mut Facts) {
     files::servers(collected).into_iter().for_each(|server| facts.put_server(server));
     let mut tables: Vec<(&str, Option<&str>, Vec<Row>)> = Vec::new();
@@ -50,7 +50,7 @@ pub(in crate::collect) fn facts(collected: &Collected, facts: &mut Facts) {
 pub(in crate::collect) use files::{packaged, questions};
 pub(in crate::collect) use values::is_typed;
 
-/// Files and folders that the servers read and that are not at hand.
+/// Files and folders that the servers read and that were not collected.
 pub(in crate::collect) fn wanted(collected: &Collected) -> BTreeSet<String> {
     let wanted = files::clusters(collected).into_iter().flat_map(|cluster| {
         let version = cluster.data.map(|data| format!("{data}/PG_VERSION"));
@@ -59,7 +59,8 @@ pub(in crate::collect) fn wanted(collected: &Collected) -> BTreeSet<String> {
     wanted.collect()
 }
 
-/// A version that a file of a data directory or a command tells belongs to the server of that directory, else to the only one.
+/// Notes a version from a data directory or a command. It belongs to the server of that directory;
+/// otherwise to the only server.
 fn place_version(said: &str, origin: &str, facts: &mut Facts) {
     let folder = origin.strip_suffix("/PG_VERSION");
     let is_of = |server: &Server| folder.is_some() && directory(server).as_deref() == folder;
@@ -74,7 +75,8 @@ fn place_version(said: &str, origin: &str, facts: &mut Facts) {
     }
 }
 
-/// The data directory of a server: what it says, else where its configuration file lies.
+/// The data directory of a server: the one that it reports, otherwise the folder of its
+/// configuration file.
 fn directory(server: &Server) -> Option<String> {
     let said = server.facts.host_text("postgres.data_directory").map(str::to_owned);
     said.or_else(|| server.config.as_deref()?.rsplit_once('/').map(|(folder, _)| folder.to_owned()))
@@ -124,7 +126,7 @@ mod tests {
         };
         assert_eq!(fsync("", true), Some(true.into()));
         assert_eq!(fsync("fsync = off\n", true), Some(false.into()));
-        // ALTER SYSTEM, or a file that is not followed, may have set it.
+        // ALTER SYSTEM, or an included file that was not collected, may have set it.
         assert_eq!(fsync("", false), None);
         assert_eq!(fsync("include 'more.conf'\n", true), None);
     }

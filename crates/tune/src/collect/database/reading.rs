@@ -1,4 +1,5 @@
-//! Settings in the order in which a server reads them. What a server reads and nobody has read makes everything before it unknown.
+//! Settings in the order in which a server reads them. If the server reads a file that was not
+//! collected, all earlier settings become unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,21 +8,21 @@ use crate::collect::limits::{CAPTURE_BYTES_MAX, INCLUDED_FILES_MAX};
 use crate::collect::sources::Source;
 use crate::facts::{Database, Facts, Value};
 
-/// A value with the file and the line that set it.
+/// A value with the file and line that set it.
 pub(in crate::collect) type Said<T> = (T, String);
 
-/// What the files of one server say.
+/// The settings in the files of one server.
 #[derive(Debug)]
 pub(in crate::collect) struct Reading<T> {
-    /// Settings by name: what was said last.
+    /// Settings by name, each with its last value.
     said: BTreeMap<String, Said<T>>,
-    /// Settings whose value nobody can tell, with the reason.
+    /// Settings whose value is not known, with the reason.
     doubts: BTreeMap<String, String>,
-    /// Why settings that nothing says are unknown too.
+    /// Why settings that are not set are unknown too.
     gap: Option<String>,
-    /// Why the server does not take these files at all.
+    /// Why the server refuses these files.
     rejected: Option<String>,
-    /// Files and folders that the server reads and that are not at hand.
+    /// Files and folders that the server reads and that were not collected.
     pub(in crate::collect) wanted: BTreeSet<String>,
 }
 
@@ -32,48 +33,49 @@ impl<T> Default for Reading<T> {
 }
 
 impl<T> Reading<T> {
-    /// A setting, which replaces what was said before.
+    /// Sets a setting. This replaces its earlier value.
     pub(in crate::collect) fn set(&mut self, name: &str, value: T, origin: String) {
         self.doubts.remove(name);
         self.said.insert(name.to_owned(), (value, origin));
     }
 
-    /// What was said of a setting so far.
+    /// The value of a setting so far.
     pub(in crate::collect) fn get(&self, name: &str) -> Option<&Said<T>> {
         self.said.get(name)
     }
 
-    /// Whether nobody can tell this setting.
+    /// Whether the value of this setting is not known.
     pub(in crate::collect) fn is_unknown(&self, name: &str) -> bool {
         !self.said.contains_key(name) && (self.gap.is_some() || self.doubts.contains_key(name))
     }
 
-    /// Nobody can tell this setting, unless something later sets it.
+    /// Makes this setting unknown, unless it is set later.
     pub(in crate::collect) fn doubt(&mut self, name: &str, reason: String) {
         self.said.remove(name);
         self.doubts.insert(name.to_owned(), reason);
     }
 
-    /// Here the server reads something that nobody has read, which may set anything.
+    /// The server reads a file here that was not collected and may set anything.
     pub(in crate::collect) fn gap(&mut self, reason: String) {
         self.said.clear();
         self.doubts.clear();
         self.gap = Some(reason);
     }
 
-    /// The server does not start with these files, and one that runs does not take them.
+    /// The server does not start with these files, and a running server does not load them.
     pub(in crate::collect) fn reject(&mut self, reason: String) {
         self.rejected.get_or_insert(reason);
     }
 
-    /// Ends the files: from here on, what a command line or the program itself says is set.
+    /// Ends the files. Later settings come from the command line or from the server's program.
     pub(in crate::collect) fn end_of_files(&mut self) {
         if let Some(reason) = self.rejected.take() {
             self.gap(reason);
         }
     }
 
-    /// A source of the server: its content, or `None` where it is absent. One that nobody has read is a gap.
+    /// Opens a file or a folder of the server: its content, or `None` if it is absent. One that was
+    /// not collected is a gap.
     pub(in crate::collect) fn open<S>(&mut self, path: &str, source: Source<S>) -> Option<S> {
         match source {
             Source::Read(content) => Some(content),
@@ -86,7 +88,8 @@ impl<T> Reading<T> {
         }
     }
 
-    /// Notes everything as facts of one server. `value` makes a value of what was said, or says why that is none.
+    /// Notes all settings as facts of one server. `value` turns a text into a value, or says why it
+    /// is not a value.
     pub(in crate::collect) fn put(
         self,
         database: Database,
@@ -117,7 +120,8 @@ impl<T> Reading<T> {
     }
 }
 
-/// How much of the files of one server is read: each file may include others ten deep, so that a few may stand for millions.
+/// Limits how much is read of the files of one server. Each file may include others ten levels
+/// deep, so a few files could be read millions of times.
 #[derive(Debug, Default)]
 pub(in crate::collect) struct Budget {
     files: usize,
@@ -125,7 +129,7 @@ pub(in crate::collect) struct Budget {
 }
 
 impl Budget {
-    /// Takes one file from what is left; no where nothing is.
+    /// Counts one file. Returns whether the limits still allow it.
     pub(in crate::collect) fn take(&mut self, text: &str) -> bool {
         self.files += 1;
         self.bytes += text.len();
@@ -133,8 +137,8 @@ impl Budget {
     }
 }
 
-/// Reads again until nothing more is wanted that can be had: `take` fetches a file or a folder. Bounded, since a file may name
-/// another one.
+/// Repeats until no more files or folders are wanted: `take` fetches one. The number of rounds is
+/// limited, because each file may name another one.
 pub(in crate::collect) fn fetch(
     collected: &mut Collected,
     wanted: impl Fn(&Collected) -> BTreeSet<String>,

@@ -1,41 +1,42 @@
-//! Settings of databases as rows of name and value, and the tables that clients print them in.
+//! Settings of databases as rows of name and value, and the tables in which clients print them.
 
 use crate::collect::text::{cells, integer, lines, telling_value, words};
 use crate::facts::{Database, Value, origin_of, set_by};
 
-/// One setting, as text.
+/// One setting as text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Row {
-    /// Name.
+    /// Its name.
     pub name: String,
-    /// Value.
+    /// Its value.
     pub value: String,
-    /// Unit of the value (`8kB`, `ms`), where the database says one.
+    /// The unit of the value (`8kB`, `ms`), if the database reports one.
     pub unit: Option<String>,
-    /// Whether a change waits for a start anew, where the database says so.
+    /// Whether a change waits for a restart, if the database reports it.
     pub pending_restart: Option<bool>,
-    /// File and line that the value in force was read from, or what else set it, where the database says so.
+    /// File and line of the value in force, or what else set it, if the database reports it.
     pub source: Option<String>,
-    /// The database or role that has this value of its own (`database mill`); absent: the server.
+    /// The database or role with its own value (`database mill`); `None` for the server's value.
     pub set_for: Option<String>,
-    /// The values that the server takes, where these are few and it was asked. Captures do not have them.
+    /// The values that the server accepts, if there are few and the server was queried. Captures do
+    /// not have them.
     pub values: Vec<String>,
 }
 
 impl Row {
-    /// What `pg_settings` says of where a value comes from, as an origin.
+    /// The origin for the source of a value in `pg_settings`.
     #[must_use]
     pub fn source_of(said: String) -> String {
         origin_of(&said).unwrap_or(said)
     }
 
-    /// Where the value comes from: the file that the database names, else `otherwise`.
+    /// The origin of the value: the source that the database reports, otherwise `otherwise`.
     pub(super) fn origin<'a>(&'a self, otherwise: &'a str) -> &'a str {
         self.source.as_deref().unwrap_or(otherwise)
     }
 }
 
-/// What stands before the server's address in the command line of a capture's entry.
+/// The text before the server's address in the command line of a capture's entry.
 const AT: &str = " -- at ";
 
 /// The address in the command line of a capture's entry.
@@ -43,7 +44,8 @@ pub(super) fn address(line: &str) -> Option<&str> {
     line.split_once(AT).map(|(_, address)| address.trim()).filter(|address| !address.is_empty())
 }
 
-/// Rows as a table that [`table`] and [`named`] read back, under a line that the parsers know.
+/// Rows as the command line and the table of a capture's entry, which [`table`] and [`named`] read
+/// back.
 pub(in crate::collect) fn as_text(database: Database, address: &str, rows: &[Row]) -> (String, String) {
     let line = match database {
         Database::Postgres => {
@@ -72,12 +74,13 @@ pub(in crate::collect) fn as_text(database: Database, address: &str, rows: &[Row
     (if address.is_empty() { line.to_owned() } else { format!("{line}{AT}{address}") }, text)
 }
 
-/// A value: yes or no, number, or text; the empty text is kept.
+/// A value: yes or no, a number, or a text, which may be empty.
 pub(super) fn plain(text: &str) -> Value {
     if integer(text).is_none() && text.trim().is_empty() { Value::Text(String::new()) } else { telling_value(text) }
 }
 
-/// The same of a setting, in which a fraction is written in one way: `10.000000` is 10, and `0.50` is `0.5`. A version is none.
+/// The value of a setting. A fraction gets one form: `10.000000` becomes 10, and `0.50` becomes
+/// `0.5`. A version is not a fraction.
 pub(super) fn plain_setting(name: &str, text: &str) -> Value {
     let said = text.trim();
     let is_fraction = said.strip_prefix('-').unwrap_or(said).split_once('.').is_some_and(|(whole, part)| {
@@ -90,7 +93,8 @@ pub(super) fn plain_setting(name: &str, text: &str) -> Value {
     plain(text)
 }
 
-/// Rows of a table as clients print it: comma-separated with a head, tab-separated, `a | b`, `| a | b |`, or `a = b`.
+/// Rows of a table as clients print it: comma-separated or tab-separated, `a | b`, `| a | b |`, or
+/// `a = b`.
 pub(super) fn table(text: &str) -> Vec<Vec<String>> {
     let body = || lines(text).map(|(_, line)| line).filter(|line| !line.trim().is_empty());
     let rules =
@@ -114,7 +118,8 @@ pub(super) fn table(text: &str) -> Vec<Vec<String>> {
     body().filter(|line| !rules(line)).map(split).filter(|row: &Vec<String>| row.len() >= 2).collect()
 }
 
-/// Rows with the columns of the head; without a head the first column is the name and the second the value.
+/// Rows with the columns that the head names. Without a head, the first column is the name and the
+/// second the value.
 pub(super) fn named(table: Vec<Vec<String>>) -> Vec<Row> {
     let head: Vec<String> =
         table.first().map(|row| row.iter().map(|cell| cell.to_ascii_lowercase()).collect()).unwrap_or_default();

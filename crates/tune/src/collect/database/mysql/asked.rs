@@ -1,4 +1,5 @@
-//! What a server of MySQL or MariaDB says of its own options: `mariadbd --verbose --help`.
+//! The options of a MySQL or MariaDB server as its program prints them: `mariadbd --verbose
+//! --help`.
 
 use std::path::PathBuf;
 
@@ -11,14 +12,14 @@ use crate::collect::collected::Collected;
 use crate::collect::runner::{ERRORS, Ran};
 use crate::facts::Value;
 
-/// Places of the program in packages.
+/// Paths of the program in packages.
 pub(in crate::collect) const PROGRAMS: &[&str] =
     &["/usr/sbin/mariadbd", "/usr/libexec/mariadbd", "/usr/sbin/mysqld", "/usr/libexec/mysqld"];
 
-/// Options with which a program does more than to say what it reads.
+/// Options with which the program does more than print its options.
 const NEVER_ASKED_WITH: &[&str] = &["--daemonize", "--initialize", "--initialize-insecure", "--bootstrap"];
 
-/// What each server is to be asked.
+/// The question for each server.
 pub(in crate::collect) fn questions(collected: &Collected) -> Vec<Question> {
     starts(collected).iter().filter_map(|start| question(start, collected)).collect()
 }
@@ -39,10 +40,10 @@ fn question(start: &Start<'_>, collected: &Collected) -> Option<Question> {
     Some(Question { config: read.first, programs, data, user: start.running.map(|server| server.uid), runs: vec![words] })
 }
 
-/// The options that rules ask for, of the table that the program prints after its help.
+/// Keeps the options that rules use from the table that the program prints after its help.
 pub(in crate::collect) fn told(ran: Ran) -> Ran {
     let Ran::Ended(code, output, complaint) = ran else { return ran };
-    // What it prints then are not the values of a server that runs.
+    // After such an error the printed values are not those with which a server would run.
     if ERRORS.iter().any(|word| complaint.contains(word)) {
         return Ran::Ended(1, Vec::new(), complaint);
     }
@@ -53,7 +54,8 @@ pub(in crate::collect) fn told(ran: Ran) -> Ran {
     if kept.is_empty() { Ran::Not("it prints no options".to_owned()) } else { Ran::Ended(code, kept.into_bytes(), complaint) }
 }
 
-/// Takes in what the program said. Where the files say the same, they stay the origin.
+/// Adds the values that the program printed. If a file has the same value, the file stays the
+/// origin.
 pub(super) fn take(config: &str, identity: &Identity, collected: &Collected, found: &mut Found) {
     let Some(answers) = answered(&["mariadbd", "mysqld"], config, collected) else { return };
     if let Some(reason) = answers.refused {
@@ -62,7 +64,7 @@ pub(super) fn take(config: &str, identity: &Identity, collected: &Collected, fou
     for (name, said) in answers.told {
         let mut alone = Found::default();
         match name.as_str() {
-            // What it shows is the name of the log, which there is also where it is not written.
+            // The program prints the name of the log, even if no log is written.
             "log_bin" if said.starts_with("(No default") => alone.set(&name, Value::Bool(false), String::new()),
             "log_bin" => continue,
             _ => option(&name, Some(&said), "", identity, &mut alone),

@@ -1,35 +1,35 @@
-//! Groups of option files: which of them a server reads.
+//! Decides which groups of option files a server reads.
 
 use super::options::Flavor;
 
-/// Who reads the files.
+/// The server that reads the files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::collect) struct Identity {
     /// MySQL or MariaDB.
     pub(in crate::collect) flavor: Option<Flavor>,
     /// The first two numbers of its version.
     pub(in crate::collect) version: Option<(u32, u32)>,
-    /// What `--defaults-group-suffix` adds.
+    /// The value of `--defaults-group-suffix`.
     pub(in crate::collect) suffix: String,
 }
 
-/// Whether a group is one of the server.
+/// Whether a server reads a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Membership {
     /// The server reads it.
     Read,
-    /// It is another program's or another version's.
+    /// Another program or another version reads it.
     Other,
-    /// It depends on what is not known of the server.
+    /// This depends on a property of the server that is not known.
     Unknown,
 }
 
-/// Groups of both servers, and those of MariaDB alone.
+/// Groups that both servers read. [`MARIADB`]: groups that only MariaDB reads.
 const BOTH: &[&str] = &["mysqld", "server"];
 const MARIADB: &[&str] = &["mariadb", "mariadbd", "client-server", "galera"];
 
 impl Identity {
-    /// Whether the server reads a group; capitals do not matter, blanks at the end neither.
+    /// Whether the server reads a group. Case and blanks at the end are ignored.
     pub(super) fn reads(&self, group: &str) -> Membership {
         let group = group.trim_end_matches(' ').to_ascii_lowercase();
         let suffix = self.suffix.to_ascii_lowercase();
@@ -67,7 +67,7 @@ impl Identity {
             (Some(version), _) if version != numbers => Membership::Other,
             (Some(_), _) if name == "mysqld" => Membership::Read,
             (Some(_), _) => of_mariadb,
-            // No MariaDB that reads both names has such a version.
+            // No version of MariaDB has such a number: version 10.0 followed 5.5.
             (None, Some(Flavor::MariaDb)) if is_mysql => Membership::Other,
             (None, Some(Flavor::MySql)) if (10..20).contains(&numbers.0) => Membership::Other,
             (None, _) => Membership::Unknown,

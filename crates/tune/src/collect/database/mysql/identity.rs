@@ -1,22 +1,23 @@
-//! Which server reads the option files of a host: by its packages, else by the layout of a distribution.
+//! Decides which server reads the option files of a host: by its packages, otherwise by the layout
+//! of a distribution.
 
 use super::groups::Identity;
 use super::options::Flavor;
 use crate::collect::collected::Collected;
 use crate::collect::text::{lines, unquoted, words};
 
-/// How sure it is which of both servers reads the files.
+/// How it is known which of the two servers reads the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ground {
-    /// A list of packages names it.
+    /// A list of packages names the server.
     Package,
-    /// Its files are laid out like those of a package of it.
+    /// The files have the layout of the server's package.
     Layout,
-    /// Nothing tells.
+    /// It is not known.
     Nothing,
 }
 
-/// Begins of the names of packages.
+/// Prefixes of package names.
 const PACKAGES: &[(&str, Flavor)] = &[
     ("mariadb-server", Flavor::MariaDb),
     ("mysql-server", Flavor::MySql),
@@ -25,7 +26,7 @@ const PACKAGES: &[(&str, Flavor)] = &[
     ("percona-xtradb-cluster-server", Flavor::MySql),
 ];
 
-/// The version of MariaDB that a release has.
+/// The version of MariaDB in a release of a distribution.
 const RELEASES: &[(&str, &str, (u32, u32))] = &[
     ("debian", "11", (10, 5)),
     ("debian", "12", (10, 11)),
@@ -34,25 +35,25 @@ const RELEASES: &[(&str, &str, (u32, u32))] = &[
     ("ubuntu", "24.04", (10, 11)),
 ];
 
-/// Who reads the files.
+/// The server that reads the files.
 pub(super) fn identity(collected: &Collected) -> (Identity, Ground) {
     let mut installed = packages(collected);
     if let Some((flavor, version)) = installed.next() {
-        // A host may have packages of both, or what is left of one.
+        // A host may have packages of both servers, or remains of one.
         let is_same = installed.all(|(other, other_version)| other == flavor && other_version == version);
         if is_same {
             return (Identity { flavor: Some(flavor), version, suffix: String::new() }, Ground::Package);
         }
         return (Identity::default(), Ground::Nothing);
     }
-    // Only MySQL writes such a file, and no MariaDB can have the data beside it.
+    // Only MySQL writes such a file, and MariaDB cannot use the data directory that contains it.
     if collected.files.keys().chain(collected.denied.keys()).any(|path| path.ends_with("/mysqld-auto.cnf")) {
         return (Identity { flavor: Some(Flavor::MySql), version: None, suffix: String::new() }, Ground::Layout);
     }
     let is_mariadb = |path: &String| path.starts_with("/etc/my") && path.contains("mariadb");
     let is_of_debian = collected.folders.contains_key("/etc/mysql/mariadb.conf.d");
     if collected.files.keys().any(is_mariadb) || is_of_debian {
-        // A release of Debian or Ubuntu has one version; of Red Hat there is a choice.
+        // A release of Debian or Ubuntu has one version of MariaDB. Red Hat offers several.
         let is_of_debian = is_of_debian || collected.files.keys().any(|path| path.starts_with("/etc/mysql/") && is_mariadb(path));
         let version = release(collected).filter(|_| is_of_debian);
         return (Identity { flavor: Some(Flavor::MariaDb), version, suffix: String::new() }, Ground::Layout);
@@ -66,7 +67,8 @@ fn packages(collected: &Collected) -> impl Iterator<Item = (Flavor, Option<(u32,
     texts.flat_map(lines).filter_map(|(_, line)| package(line))
 }
 
-/// The server that a line of a list of packages names: `NAME VERSION`, `ii NAME VERSION …` or `NAME-VERSION-RELEASE.ARCH`.
+/// The server in a line of a package list: `NAME VERSION`, `ii NAME VERSION …` or
+/// `NAME-VERSION-RELEASE.ARCH`.
 fn package(line: &str) -> Option<(Flavor, Option<(u32, u32)>)> {
     let mut all = words(line).skip_while(|word| *word == "ii");
     let name = all.next()?.to_ascii_lowercase();
@@ -81,7 +83,7 @@ fn package(line: &str) -> Option<(Flavor, Option<(u32, u32)>)> {
     Some((*flavor, version(said).or_else(|| version(in_name))))
 }
 
-/// The version of the distribution's own package.
+/// The version in the distribution's own package.
 fn release(collected: &Collected) -> Option<(u32, u32)> {
     let text = collected.file("/etc/os-release").or_else(|| collected.file("/usr/lib/os-release"))?;
     let of = |key: &str| {

@@ -1,51 +1,54 @@
-//! Options of MySQL and MariaDB as the server takes them from a file or a command line (my_getopt.c): unique begins of names,
-//! prefixes that turn a switch or forgive a name, values by word and by number.
+//! Options of MySQL and MariaDB as the server takes them from a file or a command line
+//! (my_getopt.c): unique prefixes of names, prefixes such as `skip-` and `loose-`, values by word
+//! and by number.
 
 use crate::collect::database::rows::plain_setting;
 use crate::collect::text::bytes;
 use crate::facts::Value;
 
-/// Which of both servers reads the options, where that is known.
+/// Which of the two servers reads the options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::collect) enum Flavor {
     /// MariaDB.
     MariaDb,
-    /// MySQL and its like.
+    /// MySQL and its derivatives.
     MySql,
 }
 
-/// What the server makes of an option.
+/// How the server takes an option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// The option has this value from here on.
+    /// From here on, the option has this value.
     Set(String, Value),
-    /// Nobody can tell which value these options have from here on.
+    /// From here on, the values of these options are not known, for this reason.
     Doubt(Vec<&'static str>, String),
-    /// The option is without effect.
+    /// The option has no effect.
     Ignored,
-    /// The server does not start with it.
+    /// With this option the server does not start.
     Refused(String),
 }
 
-/// What an option takes.
+/// The kind of value that an option takes.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Switch,
-    /// A switch of MariaDB; in MySQL one of these words.
+    /// A switch in MariaDB. In MySQL, one of these words.
     SwitchOrWords(&'static [&'static str]),
-    /// A whole number with a suffix, no less than the first. `most`: of MariaDB and of MySQL.
+    /// A whole number with an optional suffix, at least `least`. `most` has the limits of MariaDB
+    /// and of MySQL. `otherwise` is the value of the option without a number.
     Number {
         least: i64,
         most: (i64, i64),
         otherwise: Option<i64>,
     },
     Words(&'static [&'static str]),
-    /// Logging that any value turns on, which is a name.
+    /// The name of a log. Any value turns the log on.
     Named,
     Text,
 }
 
-/// The options that rules ask for, and how much of its name tells one from all others of its server.
+/// The options that rules use. The number is the length of the shortest prefix that no other option
+/// of its server has.
 const OPTIONS: &[(&str, usize, Kind)] = &[
     ("datadir", 4, Kind::Text),
     ("innodb_buffer_pool_size", 23, ANY),
@@ -63,12 +66,13 @@ const OPTIONS: &[(&str, usize, Kind)] = &[
     ("sync_binlog", 6, ANY),
 ];
 
-/// Whether rules ask for the option of this name.
+/// Whether rules use the option of this name.
 pub(in crate::collect::database) fn is_asked(name: &str) -> bool {
     OPTIONS.iter().any(|(option, ..)| *option == name)
 }
 
-/// Whether a word of a command line sets one of them, or says which files are read. No such word is a secret.
+/// Whether a word of a command line sets one of these options or names files. Such a word is never
+/// a secret.
 pub(in crate::collect) fn is_asked_argument(word: &str) -> bool {
     let Some(word) = word.strip_prefix("--") else { return false };
     let (name, said) = word.split_once('=').map_or((word, None), |(name, said)| (name, Some(said)));
@@ -76,7 +80,7 @@ pub(in crate::collect) fn is_asked_argument(word: &str) -> bool {
     is_about_files || is_asked_of(name, said)
 }
 
-/// Whether an option, by whatever begin of its name and with whatever prefix, is one that rules ask for.
+/// Whether an option is one that rules use, if its name is shortened or has a prefix.
 pub(super) fn is_asked_of(written: &str, said: Option<&str>) -> bool {
     match taken(written, said, None) {
         Taken::Set(name, _) => is_asked(&name),
@@ -86,12 +90,13 @@ pub(super) fn is_asked_of(written: &str, said: Option<&str>) -> bool {
 
 const ANY: Kind = Kind::Number { least: 0, most: (i64::MAX, i64::MAX), otherwise: None };
 
-/// An option of another name that is the begin of those above.
+/// A prefix of names above that is also the name of another option.
 const OTHER: &str = "innodb";
 
 const PREFIXES: &[&str] = &["loose_", "skip_", "disable_", "enable_", "maximum_", "autoset_"];
 
-/// What the server makes of an option: its name without dashes before it, and its value where there is one.
+/// How the server takes an option: its name without the leading dashes, and its value, if there is
+/// one.
 pub(super) fn taken(written: &str, said: Option<&str>, flavor: Option<Flavor>) -> Taken {
     let full = written.to_ascii_lowercase().replace('-', "_");
     let mut name = full.as_str();
@@ -102,22 +107,22 @@ pub(super) fn taken(written: &str, said: Option<&str>, flavor: Option<Flavor>) -
             Found::Several(_) if flavor == Some(Flavor::MariaDb) => {
                 return Taken::Refused(format!("{written} is the begin of several options"));
             }
-            // Old servers of MySQL have options of such names.
+            // Old versions of MySQL have options with such names.
             Found::Several(options) => return Taken::Doubt(options, format!("{written} is the begin of several options")),
             Found::Not => {}
         }
         match PREFIXES.iter().find_map(|prefix| Some((prefix, name.strip_prefix(prefix)?))) {
             Some((found, rest)) => (prefix, name) = (found, rest),
-            // One of the many that no rule asks for.
+            // One of the many options that no rule uses.
             None => return Taken::Set(full.strip_prefix("loose_").unwrap_or(&full).to_owned(), other(&full, said)),
         }
     };
     let refused = || Taken::Refused(format!("{written} = {:?} is no value that the server takes", said.unwrap_or_default()));
     let said = match prefix {
-        // A double negation turns it on.
+        // `skip` with the value 0 turns the option on.
         "skip_" | "disable_" => Some(if said == Some("0") { "1" } else { "0" }),
         "enable_" => Some(if said == Some("0") { "0" } else { "1" }),
-        // The most that SET may give; the option itself stays.
+        // It limits what SET may assign and does not change the option itself.
         "maximum_" => return Taken::Ignored,
         "autoset_" => return Taken::Doubt(vec![option], format!("{written} leaves the value to the server")),
         _ => said,
@@ -131,7 +136,7 @@ pub(super) fn taken(written: &str, said: Option<&str>, flavor: Option<Flavor>) -
             Some(number) if number > most.0.min(most.1) && flavor.is_none() => {
                 return Taken::Doubt(vec![option], format!("{option} = {number} is taken by MariaDB and MySQL differently"));
             }
-            // The server takes the nearest value in the range.
+            // The server uses the nearest value in its range.
             found => {
                 let most = if flavor == Some(Flavor::MySql) { most.1 } else { most.0 };
                 found.map(|number| Value::Int(number.clamp(least, most)))
@@ -150,7 +155,7 @@ enum Found {
     Not,
 }
 
-/// The option of this name, or of a name that begins so.
+/// The option with this name, or whose name begins with it.
 fn found(name: &str) -> Found {
     if let Some((option, _, kind)) = OPTIONS.iter().find(|(option, ..)| *option == name) {
         return Found::One(option, *kind);
@@ -159,7 +164,7 @@ fn found(name: &str) -> Found {
     match all.as_slice() {
         [] => Found::Not,
         [(option, unique, kind)] if name.len() >= *unique => Found::One(option, *kind),
-        // A short begin is that of options that are not in the list too.
+        // A short prefix may also belong to options that are not in the list.
         several => Found::Several(several.iter().map(|(option, ..)| *option).collect()),
     }
 }
@@ -172,7 +177,7 @@ fn truth(said: &str) -> Option<bool> {
 fn switch(option: &'static str, said: &str, flavor: Option<Flavor>) -> Taken {
     match (truth(said), flavor) {
         (Some(is_on), _) => Taken::Set(option.to_owned(), Value::Bool(is_on)),
-        // It warns, and the option stays as it is; MySQL turns it off.
+        // MariaDB logs a warning and leaves the option as it is. MySQL turns it off.
         (None, Some(Flavor::MariaDb)) => Taken::Ignored,
         (None, _) => Taken::Doubt(vec![option], format!("{option} = {said:?} is neither on nor off")),
     }
@@ -180,7 +185,7 @@ fn switch(option: &'static str, said: &str, flavor: Option<Flavor>) -> Taken {
 
 fn switch_or_word(option: &'static str, said: &str, words: &'static [&'static str], flavor: Option<Flavor>) -> Taken {
     match (truth(said), flavor) {
-        // MariaDB 11 has `fast` as well.
+        // MariaDB 11 also takes `fast`.
         (None, Some(Flavor::MariaDb)) if !"fast".starts_with(&said.to_ascii_lowercase()) && said != "2" => Taken::Ignored,
         (None, Some(Flavor::MySql)) => match word(words, said) {
             Some(word) => Taken::Set(option.to_owned(), truth(word).map_or_else(|| Value::from(word), Value::Bool)),
@@ -191,7 +196,7 @@ fn switch_or_word(option: &'static str, said: &str, words: &'static [&'static st
     }
 }
 
-/// eval_num_suffix: a decimal number and the first letter after it; what follows that letter does not count.
+/// eval_num_suffix: a decimal number and the first letter after it. Later letters are ignored.
 fn number(said: &str) -> Option<i64> {
     let text = said.trim_start();
     let text = text.strip_prefix('+').unwrap_or(text);
@@ -207,12 +212,13 @@ fn number(said: &str) -> Option<i64> {
         Some('e') => 60,
         Some(_) => return None,
     };
-    // No digit at all is 0 to the server.
+    // The server takes a value without digits as 0.
     let count: i64 = if digits.is_empty() { 0 } else { digits.parse().ok()? };
     count.checked_mul(1 << shift)
 }
 
-/// The word that is meant: in any letters, by a begin that no other has, or by its number.
+/// The word that the server takes: case does not matter; a unique prefix or the word's number is
+/// enough.
 fn word(words: &'static [&'static str], said: &str) -> Option<&'static str> {
     let lower = said.trim_end_matches(' ').to_ascii_lowercase();
     let exact = words.iter().find(|word| word.eq_ignore_ascii_case(&lower));
@@ -222,7 +228,7 @@ fn word(words: &'static [&'static str], said: &str) -> Option<&'static str> {
     found.or_else(by_number).copied()
 }
 
-/// A value of an option that no rule asks for, as the server would most likely show it.
+/// The value of an option that no rule uses, as the server would most likely show it.
 fn other(name: &str, said: Option<&str>) -> Value {
     let Some(said) = said else { return Value::Bool(true) };
     match bytes(said) {

@@ -1,4 +1,5 @@
-//! What SET PERSIST of MySQL 8 wrote: `mysqld-auto.cnf` in the data directory, which decides over option files and the command line.
+//! What SET PERSIST of MySQL 8 wrote: `mysqld-auto.cnf` in the data directory. It takes precedence
+//! over option files and the command line.
 
 use serde_json::Value as Json;
 
@@ -6,7 +7,8 @@ use super::groups::Identity;
 use super::options::Flavor;
 use super::read::{Found, option};
 
-/// Notes each variable with its value. In both versions of the format it is an object with a member `Value` under the variable's name.
+/// Notes each variable with its value. In both versions of the format a variable is an object with
+/// a member `Value`.
 pub(super) fn read(text: &str, path: &str, identity: &Identity, found: &mut Found) {
     let identity = Identity { flavor: Some(Flavor::MySql), ..identity.clone() };
     match serde_json::from_str(text) {
@@ -19,7 +21,7 @@ fn variables(json: &Json, path: &str, identity: &Identity, found: &mut Found) {
     for (name, member) in json.as_object().into_iter().flatten() {
         match member.get("Value").and_then(Json::as_str) {
             Some(said) => option(name, Some(said), path, identity, found),
-            // serde_json bounds how deep this goes.
+            // serde_json limits the depth of this recursion.
             None => variables(member, path, identity, found),
         }
     }

@@ -1,4 +1,5 @@
-//! Option files of MySQL and MariaDB in the order in which the server reads them (my_default.c).
+//! Reads option files of MySQL and MariaDB in the order in which the server reads them
+//! (my_default.c).
 
 use super::groups::{Identity, Membership};
 use super::options::{Taken, taken};
@@ -10,22 +11,23 @@ use crate::facts::Value;
 /// Options with their values.
 pub(in crate::collect) type Found = Reading<Value>;
 
-/// Files that may include each other (max_recursion_level).
+/// How deep files may include each other (max_recursion_level).
 const DEPTH_MAX: usize = 10;
 
-/// Bytes of a line that the server reads at once; the rest of a longer one is a line of its own.
+/// Length of a line that the server reads at once, in bytes. It takes the rest of a longer line as
+/// another line.
 const LINE_BYTES_MAX: usize = 4094;
 
-/// How reading a file ended.
+/// How the reading of a file ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// At its end, or it is not there.
+    /// At the end of the file, or the file does not exist.
     Whole,
-    /// At a mistake: the rest of it is not read.
+    /// At a mistake. The rest of the file is not read.
     Mistake,
 }
 
-/// Reads a file that need not be there. A mistake in it stops the server.
+/// Reads a file that may be missing. A mistake in it prevents the server from starting.
 pub(super) fn file(collected: &Collected, path: &str, identity: &Identity, found: &mut Found) {
     let mut reader = Reader { collected, identity, found, budget: Budget::default() };
     if reader.file(path, 0) == End::Mistake {
@@ -33,11 +35,12 @@ pub(super) fn file(collected: &Collected, path: &str, identity: &Identity, found
     }
 }
 
-/// One option of a file or a command line.
+/// Notes one option of a file or a command line.
 pub(super) fn option(written: &str, said: Option<&str>, origin: &str, identity: &Identity, found: &mut Found) {
     match taken(written, said, identity.flavor) {
         Taken::Set(name, value) => {
-            // The option has two meanings: that there is a log, and where; `SHOW VARIABLES` has two names for them.
+            // The option turns the log on and names its files. `SHOW VARIABLES` has a variable for
+            // each of the two.
             if name == "log_bin" {
                 let place = said.filter(|_| value == Value::Bool(true)).unwrap_or_default();
                 found.set("log_bin_basename", place.into(), origin.to_owned());
@@ -59,7 +62,8 @@ struct Reader<'a, 'b> {
 
 impl Reader<'_, '_> {
     fn file(&mut self, path: &str, depth: usize) -> End {
-        // A folder can be opened, and has no line; a file that every user may write is ignored.
+        // The server can open a folder, but reads no line from it. It ignores a file that every
+        // user may write.
         if self.collected.folders.contains_key(path) || self.collected.writable.contains(path) {
             return End::Whole;
         }
@@ -76,7 +80,7 @@ impl Reader<'_, '_> {
         let count = text.split('\n').count();
         for (number, line) in (1..).zip(text.split('\n')) {
             let origin = format!("{path}:{number}");
-            // The server ends a line at a zero.
+            // The server ends a line at a NUL byte.
             let line = line.split('\0').next().unwrap_or_default();
             if line.len() > LINE_BYTES_MAX {
                 self.found.gap(format!("{origin} is longer than a line of the server"));
@@ -87,7 +91,7 @@ impl Reader<'_, '_> {
                 continue;
             }
             if let Some(directive) = said.strip_prefix('!') {
-                // Of a last line without an end the server drops a letter.
+                // If the last line has no newline, the server drops its last character.
                 let directive = directive.trim_start_matches(is_space);
                 let directive = if number == count { without_last(directive) } else { directive };
                 if depth < DEPTH_MAX && self.directive(directive, path, &origin, depth) == End::Mistake {
@@ -111,7 +115,7 @@ impl Reader<'_, '_> {
             directive.strip_prefix(word).filter(|rest| rest.starts_with(is_space)).map(|rest| rest.trim_matches(is_space))
         };
         let is_folder = argument("includedir").is_some();
-        // Other words after the mark are passed over.
+        // The server ignores other words after the `!`.
         let Some(path) = argument("includedir").or_else(|| argument("include")) else {
             return if ["include", "includedir"].contains(&directive) { End::Mistake } else { End::Whole };
         };
@@ -124,7 +128,7 @@ impl Reader<'_, '_> {
         }
         let path = resolved(path, from);
         if !is_folder {
-            // A mistake in an included file ends that file alone.
+            // A mistake in an included file ends only that file.
             self.file(&path, depth + 1);
             return End::Whole;
         }
@@ -157,7 +161,8 @@ impl Reader<'_, '_> {
         if membership == Membership::Read {
             return option(name, value.as_deref(), origin, self.identity, self.found);
         }
-        // Whichever server it is: where the value is the same, it does not matter.
+        // It is not known whether the server reads the group. If the group has the same value, this
+        // does not matter.
         let reason = format!("{origin} is in the group [{group}], which only some servers and versions read");
         match taken(name, value.as_deref(), self.identity.flavor) {
             Taken::Set(name, value) if self.found.get(&name).is_none_or(|(there, _)| *there != value) => {
@@ -178,7 +183,7 @@ fn without_last(text: &str) -> &str {
     text.char_indices().next_back().map_or("", |(at, _)| &text[..at])
 }
 
-/// The line up to a `#` that is not in quotes.
+/// The line up to a `#` outside quotes.
 fn without_comment(said: &str) -> &str {
     let (mut quote, mut is_escaped) = (None, false);
     for (at, letter) in said.char_indices() {
@@ -224,7 +229,8 @@ mod tests {
 
     const FLUSH: &str = "innodb_flush_log_at_trx_commit";
 
-    /// A reading of `/m/my.cnf` of MariaDB 10.11 with other files, in folders whose listings are known.
+    /// Reads `/m/my.cnf` as MariaDB 10.11 would, with other files in folders whose listings are
+    /// known.
     fn read(main: &str, others: &[(&str, &str)]) -> Found {
         let mut collected = Collected::default();
         collected.take_file("/m/my.cnf", main.as_bytes());
@@ -262,7 +268,7 @@ mod tests {
         for value in ["0\t# was 1", "0#was 1", "'0'", "\"0\" # x", " 0 ", "0\r"] {
             assert_eq!(flush(&format!("[mysqld]\n  {FLUSH} ={value}\n"), &[]), Some(0.into()), "{value:?}");
         }
-        // A semicolon begins no comment behind a value.
+        // A semicolon after a value does not begin a comment.
         assert!(read(&format!("[mysqld]\n{FLUSH}=0 ; x\n"), &[]).is_unknown(FLUSH));
     }
 
@@ -276,12 +282,12 @@ mod tests {
         for include in ["!INCLUDE /m/d/a.cnf\n", "# !include /m/d/a.cnf\n", "!includes /m/d/a.cnf\n"] {
             assert_eq!(flush(&format!("{ON}{include}"), &others), Some(1.into()), "{include}");
         }
-        // The last letter of a file that ends without a newline is lost.
+        // The server drops the last character of a file that ends without a newline.
         assert_eq!(flush(&format!("{ON}!includedir /m/dx"), &others), Some(0.into()));
         let names = [("/m/d/10.cnf", OFF), ("/m/d/9.cnf", ON), ("/m/d/x.CNF", OFF), ("/m/d/x.cnf.bak", OFF)];
         assert_eq!(flush("!includedir /m/d/\n", &names), Some(1.into()));
         assert_eq!(flush("!includedir /m/d/\n", &[("/m/d/b.x.cnf", OFF), ("/m/d/.a.cnf", ON)]), Some(0.into()));
-        // A group goes on after an include.
+        // A group continues after an include.
         assert_eq!(flush(&format!("[mysqld]\n!includedir /m/d/\n{FLUSH}=2\n"), &names), Some(2.into()));
     }
 

@@ -1,4 +1,4 @@
-//! Servers of MySQL and MariaDB by their option files and their command lines.
+//! Finds MySQL and MariaDB servers by their option files and command lines.
 
 use std::collections::BTreeSet;
 
@@ -15,35 +15,35 @@ use crate::collect::running_text;
 use crate::collect::sources::Source;
 use crate::facts::{COMMAND_LINE, Database, Facts, Server, Value};
 
-/// The files that a server reads where nobody names others, in their order.
+/// The files that a server reads if its command line names no others, in order.
 pub(in crate::collect) const DEFAULT_FILES: [&str; 2] = ["/etc/my.cnf", "/etc/mysql/my.cnf"];
 
-/// Where a server has its data unless told otherwise.
+/// The default data directory.
 pub(in crate::collect) const DATADIR: &str = "/var/lib/mysql";
 
-/// One server: the files that it reads, and its process where it runs.
+/// One server: the files that it reads, and its process if it runs.
 pub(super) struct Start<'a> {
     files: Vec<String>,
     pub(super) running: Option<&'a Running>,
 }
 
-/// What one server has read.
+/// What one server reads.
 pub(super) struct Read {
-    /// The file that names it.
+    /// The file that identifies the server.
     pub(super) first: String,
     identity: Identity,
     ground: Ground,
     pub(super) found: Found,
-    /// Whether it is the one of the files below `/etc`.
+    /// Whether it is the server that reads the files below `/etc`.
     pub(super) is_default: bool,
 }
 
-/// Files and folders that the servers read and that are not at hand.
+/// Files and folders that the servers read and that were not collected.
 pub(in crate::collect) fn wanted(collected: &Collected) -> BTreeSet<String> {
     starts(collected).iter().flat_map(|start| read(start, collected).found.wanted).collect()
 }
 
-/// Where the servers have their data, as far as that is known.
+/// The data directories of the servers; the default one if it is not known.
 pub(in crate::collect) fn data_directories(collected: &Collected) -> BTreeSet<String> {
     let of = |start: &Start<'_>| data_directory(&read(start, collected).found).unwrap_or_else(|| DATADIR.to_owned());
     starts(collected).iter().map(of).collect()
@@ -61,7 +61,8 @@ pub(super) fn servers(collected: &Collected) -> Vec<Server> {
     starts(collected).iter().map(|start| server(read(start, collected), collected)).collect()
 }
 
-/// One for each server that runs, else one for the files below `/etc`; and one for each other `my.cnf`.
+/// One entry for each running server; one for the files below `/etc`, unless a running server reads
+/// them; and one for each other `my.cnf`.
 pub(super) fn starts(collected: &Collected) -> Vec<Start<'_>> {
     let is_here = |path: &str| collected.files.contains_key(path) || collected.denied.contains_key(path);
     let running = collected.running.iter().filter(|server| server.database == Database::Mysql);
@@ -79,7 +80,7 @@ pub(super) fn starts(collected: &Collected) -> Vec<Start<'_>> {
     starts
 }
 
-/// The files that a command line leads to.
+/// The files that a server with this command line reads.
 fn files_of(server: &Running) -> Vec<String> {
     if server.arguments.first().is_some_and(|word| word == "--no-defaults") {
         return Vec::new();
@@ -91,7 +92,7 @@ fn files_of(server: &Running) -> Vec<String> {
     DEFAULT_FILES.into_iter().chain(extra).map(str::to_owned).collect()
 }
 
-/// Whether a server that runs reads files below `/etc`.
+/// Whether a running server reads the files below `/etc`.
 pub(in crate::collect) fn reads_default_files(server: &Running) -> bool {
     files_of(server).iter().any(|path| DEFAULT_FILES.contains(&path.as_str()))
 }
@@ -116,7 +117,7 @@ pub(super) fn read(start: &Start<'_>, collected: &Collected) -> Read {
         found.gap(format!("{reason}, and a command line decides over files"));
     }
     asked::take(&first, &identity, collected, &mut found);
-    // What MySQL 8 persisted is read last.
+    // The server reads what SET PERSIST of MySQL 8 wrote last.
     let is_known = !found.is_unknown("datadir");
     let path = format!("{}/mysqld-auto.cnf", data_directory(&found).as_deref().unwrap_or(DATADIR));
     match (collected.source(&path), identity.flavor) {
@@ -138,7 +139,7 @@ fn server(read: Read, collected: &Collected) -> Server {
     if let Some(word) = word {
         facts.put("mysql.flavor", word, if ground == Ground::Package { "packages" } else { "the layout of its files" });
     }
-    // That there is a server is known also where none of its options is.
+    // This fact shows that a server exists, even if none of its options is known.
     facts.put("mysql.option_file", first.as_str(), &first);
     for (name, value) in defaults(identity.flavor) {
         if found.get(name).is_none() && !found.is_unknown(name) {
@@ -156,7 +157,8 @@ fn server(read: Read, collected: &Collected) -> Server {
     by_files(Database::Mysql, kind, place, stopped, Some(&first), facts)
 }
 
-/// Options on which the data depend, with the values they have had in every version where nothing sets them.
+/// Options on which durability of the data depends, with their defaults, which are the same in
+/// every version.
 fn defaults(flavor: Option<Flavor>) -> Vec<(&'static str, Value)> {
     let mut all = vec![("innodb_doublewrite", Value::Bool(true)), ("innodb_flush_log_at_trx_commit", Value::Int(1))];
     if flavor == Some(Flavor::MariaDb) {
@@ -177,7 +179,7 @@ mod tests {
         servers.remove(0).facts
     }
 
-    /// A host of Debian 12 with these lines in the files of its MariaDB.
+    /// A Debian 12 host with these lines in an option file of MariaDB.
     fn host(lines: &str) -> Collected {
         let mut collected = Collected::default();
         collected.take_file("/etc/os-release", b"ID=debian\nVERSION_ID=\"12\"\n");
@@ -209,7 +211,8 @@ mod tests {
         assert_eq!((facts.value("mysql.sync_binlog"), facts.value("mysql.flavor")), (Some(&0.into()), Some(&"mysql".into())));
         collected.take_command("dpkg-query -W", b"mariadb-server\t1:10.11.6\n", Some(0));
         assert_eq!(only(&collected).value("mysql.sync_binlog"), Some(&1.into()));
-        // Which server reads /etc/my.cnf alone is not known, nor whether there is such a file.
+        // It is not known which server reads /etc/my.cnf, nor whether there is a file
+        // /etc/mysql/my.cnf.
         let mut collected = Collected::default();
         collected.take_file("/etc/my.cnf", b"[mysqld]\ninnodb_flush_log_at_trx_commit=1\n");
         assert_eq!(only(&collected).value(FLUSH), None);

@@ -4,13 +4,13 @@ use crate::collect::database::rows::{Row, plain_setting};
 use crate::collect::text::integer;
 use crate::facts::{Facts, Value};
 
-/// Rows of `SHOW VARIABLES`.
+/// Notes rows of `SHOW VARIABLES`.
 pub(in crate::collect::database) fn rows(rows: &[Row], origin: &str, facts: &mut Facts) {
     for row in rows {
         let name = row.name.to_ascii_lowercase();
         if name == "version" {
             let number = row.value.split('-').next().unwrap_or(&row.value);
-            // Replication once made MariaDB call itself 5.5.5-10.x.
+            // MariaDB reports 5.5.5-10.x, because old replication clients need a 5.x version.
             let number = row
                 .value
                 .strip_prefix("5.5.5-")

@@ -1,4 +1,5 @@
-//! Clusters of PostgreSQL by their files: `postgresql.conf` with what it includes, `postgresql.auto.conf`, and a command line.
+//! Clusters of PostgreSQL by their files: `postgresql.conf` with its includes,
+//! `postgresql.auto.conf`, and the command line.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -12,7 +13,8 @@ use crate::collect::running_text;
 use crate::collect::text::integer;
 use crate::facts::{COMMAND_LINE, Database, Facts, Server};
 
-/// Settings on which the data depend, with the values they have had in every version where nothing sets them.
+/// Settings on which durability of the data depends, with their defaults, which are the same in
+/// every version.
 const DEFAULTS: [(&str, bool); 8] = [
     ("autovacuum", true),
     ("data_sync_retry", false),
@@ -24,7 +26,7 @@ const DEFAULTS: [(&str, bool); 8] = [
     ("zero_damaged_pages", false),
 ];
 
-/// Settings that rules ask for, and that the server's own program is asked for.
+/// Settings that rules use. The server's program is asked for them.
 const ASKED: &[&str] = &[
     "autovacuum",
     "backend_flush_after",
@@ -65,11 +67,11 @@ const ASKED: &[&str] = &[
 
 /// A cluster as its files describe it.
 pub(in crate::collect) struct Cluster {
-    /// Its `postgresql.conf`, by whatever name it was started with.
+    /// The path of `postgresql.conf`, or of the file that the server was started with instead.
     pub(in crate::collect) config: String,
-    /// Its data directory, where that is known.
+    /// Its data directory, if it is known.
     pub(in crate::collect) data: Option<String>,
-    /// What says so.
+    /// The origin of the data directory.
     data_origin: String,
     /// The file that ALTER SYSTEM writes.
     automatic: Option<String>,
@@ -77,7 +79,7 @@ pub(in crate::collect) struct Cluster {
     pub(in crate::collect) found: Found,
 }
 
-/// The clusters that have a configuration file here, or one that may not be read.
+/// The clusters with a configuration file that was collected or that this user may not read.
 pub(in crate::collect) fn clusters(collected: &Collected) -> Vec<Cluster> {
     let others = collected.running.iter().filter(|server| server.database == Database::Postgres);
     let others = others.filter_map(|server| server.config.as_deref()).filter(|path| collected.file(path).is_some());
@@ -85,7 +87,7 @@ pub(in crate::collect) fn clusters(collected: &Collected) -> Vec<Cluster> {
     mains.iter().map(|main| cluster(collected, main, mains.len() == 1)).collect()
 }
 
-/// Files of this name, those that may not be read included.
+/// Files with this name, including those that this user may not read.
 fn named<'a>(collected: &'a Collected, wanted: &'static str) -> impl Iterator<Item = &'a str> {
     let all = collected.files.keys().chain(collected.denied.keys());
     all.map(String::as_str).filter(move |path| path.starts_with('/') && split(path).1 == wanted)
@@ -99,7 +101,8 @@ fn cluster(collected: &Collected, config: &str, is_only: bool) -> Cluster {
     let data_origin = found.get("data_directory").map_or(config, |(_, origin)| origin).to_owned();
     let said = found.get("data_directory").map(|(said, _)| said.trim_end_matches('/').to_owned());
     let said = said.filter(|said| said.starts_with('/')).or_else(|| running?.directory.clone());
-    // Of loose files the only one of each name belong together.
+    // If files were collected without their folders, the only one of each name belongs to this
+    // cluster.
     let alone = (is_only && said.is_none()).then(|| named(collected, "postgresql.auto.conf").next()).flatten();
     let beside = (!found.is_unknown("data_directory")).then_some(folder);
     let data = said.or_else(|| alone.map(split).map(|(folder, _)| folder).or(beside).map(str::to_owned));
@@ -122,7 +125,8 @@ fn cluster(collected: &Collected, config: &str, is_only: bool) -> Cluster {
     Cluster { config: config.to_owned(), data, data_origin, automatic: path, found }
 }
 
-/// Takes in what `postgres -C` says. Where the files say the same, they stay the origin.
+/// Adds the values that `postgres -C` printed. If a file has the same value, the file stays the
+/// origin.
 fn told(answers: Answers, version: Option<i64>, found: &mut Found) {
     for (name, said) in &answers.told {
         let wanted = value(name, said, version);
@@ -139,7 +143,7 @@ fn told(answers: Answers, version: Option<i64>, found: &mut Found) {
     ASKED.iter().filter(is_missing).for_each(|name| found.doubt(name, reason.clone()));
 }
 
-/// What each cluster is to be asked.
+/// The question for each cluster.
 pub(in crate::collect) fn questions(collected: &Collected) -> Vec<Question> {
     let question = |cluster: Cluster| {
         let data = cluster.data?;
@@ -161,7 +165,7 @@ pub(in crate::collect) fn questions(collected: &Collected) -> Vec<Question> {
     clusters(collected).into_iter().filter_map(question).collect()
 }
 
-/// Where packages have the program of a version.
+/// Paths of the program of a version in packages.
 pub(in crate::collect) fn packaged(major: &str) -> [PathBuf; 2] {
     [format!("/usr/lib/postgresql/{major}/bin/postgres"), format!("/usr/pgsql-{major}/bin/postgres")].map(PathBuf::from)
 }
@@ -170,11 +174,12 @@ fn version(data: &str, collected: &Collected) -> Option<i64> {
     collected.file(&format!("{data}/PG_VERSION")).and_then(major)
 }
 
-/// The servers that files show, each with its own files alone.
+/// The servers that the files show, each with only its own files.
 pub(super) fn servers(collected: &Collected) -> Vec<Server> {
     let clusters = clusters(collected);
     let taken: BTreeSet<String> = clusters.iter().filter_map(|cluster| cluster.automatic.clone()).collect();
-    // Without the file that is read before it, all else of that cluster is unknown.
+    // `postgresql.conf` is read before this file. Without it, all other settings of that cluster
+    // are unknown.
     let orphans =
         named(collected, "postgresql.auto.conf").filter(|path| !taken.contains(*path) && collected.file(path).is_some());
     let orphans = orphans.map(|path| {
@@ -192,17 +197,18 @@ pub(super) fn servers(collected: &Collected) -> Vec<Server> {
     whole.chain(orphans).collect()
 }
 
-/// One server; `data` is its data directory with what says so.
+/// One server. `data` is its data directory and the origin of that.
 fn server(folder: &str, config: Option<&str>, data: Option<(&str, &str)>, found: Found, collected: &Collected) -> Server {
     let mut facts = Facts::default();
     for (name, value) in DEFAULTS.iter().filter(|(name, _)| found.get(name).is_none() && !found.is_unknown(name)) {
         facts.put(&format!("postgres.{name}"), *value, "the server's default");
     }
-    // That there is a cluster is known also where none of its settings is.
+    // This fact shows that a cluster exists, even if none of its settings is known.
     facts.put("postgres.config_file", config.unwrap_or_default(), config.unwrap_or(folder));
     let version = data.and_then(|(data, _)| version(data, collected));
     found.put(Database::Postgres, &mut facts, |name, said| value(name, said, version));
-    // ALTER SYSTEM, whose file may be missing, does not set it. The folder of the configuration is it only where a cluster lies in it.
+    // ALTER SYSTEM, whose file may be missing, cannot set the data directory. The folder of the
+    // configuration file counts only if it contains a cluster.
     let is_cluster = |(data, _): &(&str, &str)| *data != folder || version.is_some();
     if let Some((data, origin)) = data.filter(is_cluster).filter(|_| !facts.host.contains_key("postgres.data_directory")) {
         facts.put("postgres.data_directory", data, origin);
@@ -214,12 +220,13 @@ fn server(folder: &str, config: Option<&str>, data: Option<(&str, &str)>, found:
     by_files(Database::Postgres, "PostgreSQL", folder, stopped, config, facts)
 }
 
-/// The `server_version_num` of a `PG_VERSION`, without its minor version; of an old one (9.6) only that it is old.
+/// The `server_version_num` for a `PG_VERSION`, without the minor version. For 9.6 and older, the
+/// second number is lost.
 fn major(text: &str) -> Option<i64> {
     integer(text.trim().split('.').next()?).map(|major| major * 10_000)
 }
 
-/// Folder and name.
+/// Folder and name of a path.
 fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }

@@ -1,17 +1,18 @@
-//! Lines of `postgresql.conf` as the server's scanner takes them apart (guc-file.l): names, values, escapes, comments.
+//! Lines of `postgresql.conf` as the server's scanner splits them (guc-file.l): names, values,
+//! escapes, comments.
 
-/// What a line says.
+/// The meaning of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Line {
-    /// Nothing: blanks, a comment.
+    /// Nothing: only blanks or a comment.
     Empty,
-    /// A setting or an include: its name in lower case, its value without quotes and escapes.
+    /// A setting or an include: its name in lower case, and its value without quotes and escapes.
     Says(String, String),
-    /// What the server calls a syntax error.
+    /// A syntax error of the server.
     Wrong,
 }
 
-/// Reads one line, without its end.
+/// Reads one line without its newline.
 pub(super) fn line(text: &str) -> Line {
     let mut rest = text;
     let name = match token(&mut rest) {
@@ -24,13 +25,13 @@ pub(super) fn line(text: &str) -> Line {
         value = token(&mut rest);
     }
     let said = match value {
-        // A name with a dot is no value without quotes.
+        // A value like a name with a dot must be in quotes.
         Some(Token::Name(word)) if !word.contains('.') => word.to_owned(),
         Some(Token::Plain(word)) => word.to_owned(),
         Some(Token::Quoted(text)) => unescaped(text),
         _ => return Line::Wrong,
     };
-    // No setting has a name with other letters.
+    // No setting has a name with other characters than ASCII.
     if token(&mut rest).is_some() || !name.is_ascii() {
         return Line::Wrong;
     }
@@ -49,7 +50,7 @@ enum Token<'a> {
     Wrong,
 }
 
-/// The next token, which is the longest that fits; none at the end and before a comment.
+/// The next token, which is the longest that fits; `None` at the end and before a comment.
 fn token<'a>(rest: &mut &'a str) -> Option<Token<'a>> {
     let text = rest.trim_start_matches([' ', '\t', '\r']);
     let first = text.chars().next().filter(|letter| *letter != '#')?;
@@ -89,7 +90,7 @@ fn word<'a>(text: &str) -> (usize, fn(&'a str) -> Token<'a>) {
     if name == whole { (name, Token::Name) } else { (whole, Token::Plain) }
 }
 
-/// Length of a text in quotes, the quotes included: a quote in it is doubled or follows a backslash.
+/// Length of a quoted text with its quotes. A quote inside is doubled or follows a backslash.
 fn quoted_length(text: &str) -> Option<usize> {
     let mut letters = text.char_indices().skip(1).peekable();
     while let Some((at, letter)) = letters.next() {
@@ -103,7 +104,8 @@ fn quoted_length(text: &str) -> Option<usize> {
     None
 }
 
-/// Length of an integer with the letters of a unit, or of a number with a point, whichever is longer; 0 where it is neither.
+/// Length of an integer with the letters of a unit, or of a number with a point, whichever is
+/// longer; 0 for other text.
 fn number_length(text: &str) -> usize {
     let digits =
         |from: usize, is_digit: fn(&u8) -> bool| text.as_bytes()[from..].iter().take_while(|byte| is_digit(byte)).count();
@@ -130,7 +132,8 @@ fn number_length(text: &str) -> usize {
     integer.max(real)
 }
 
-/// A quoted text without its escapes (GUC_scanstr): `\n` and the like, up to three octal digits, doubled quotes.
+/// A quoted text with its escapes resolved (GUC_scanstr): `\n` and others, up to three octal
+/// digits, doubled quotes.
 fn unescaped(text: &str) -> String {
     let mut bytes = text.bytes().peekable();
     let mut plain: Vec<u8> = Vec::with_capacity(text.len());
@@ -160,12 +163,12 @@ fn unescaped(text: &str) -> String {
             byte => plain.push(byte),
         }
     }
-    // The server keeps it as a text that ends with a zero.
+    // The server stores it as a NUL-terminated string.
     let end = plain.iter().position(|byte| *byte == 0).unwrap_or(plain.len());
     String::from_utf8_lossy(&plain[..end]).into_owned()
 }
 
-/// A setting of one configuration file without what it includes, as written.
+/// The value of a setting in the text of one configuration file, without its includes.
 pub(in crate::collect) fn setting(text: &str, wanted: &str) -> Option<String> {
     let mut says = text.split('\n').filter_map(|text| match line(text) {
         Line::Says(name, said) if name == wanted => Some(said),

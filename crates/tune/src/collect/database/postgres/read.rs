@@ -1,4 +1,5 @@
-//! `postgresql.conf` and what it includes, in the order in which the server reads it (ParseConfigFile of guc.c and guc-file.l).
+//! Reads `postgresql.conf` and its includes in the order in which the server reads them
+//! (ParseConfigFile of guc.c and guc-file.l).
 
 use super::lines::{Line, line};
 use crate::collect::collected::Collected;
@@ -6,21 +7,21 @@ use crate::collect::database::reading::{Budget, Reading};
 use crate::collect::redact::REDACTED;
 use crate::collect::sources::{Source, resolved};
 
-/// Settings as written.
+/// Settings as they are written.
 pub(in crate::collect) type Found = Reading<String>;
 
-/// Files that may include each other (CONF_FILE_MAX_DEPTH).
+/// How deep files may include each other (CONF_FILE_MAX_DEPTH).
 const DEPTH_MAX: usize = 10;
 
-/// Settings that have had another name (map_old_guc_names).
+/// Old and new names of settings (map_old_guc_names).
 const RENAMED: &[(&str, &str)] =
     &[("sort_mem", "work_mem"), ("vacuum_mem", "maintenance_work_mem"), ("force_parallel_mode", "debug_parallel_query")];
 
-/// The configuration file and all that it includes.
+/// Reads the configuration file and its includes.
 pub(super) fn configuration(collected: &Collected, path: &str, found: &mut Found) {
     let mut reader = Reader { collected, found, budget: Budget::default() };
     match collected.source(path) {
-        // A server without one does not start.
+        // A server without a configuration file does not start.
         Source::Absent => reader.found.reject(format!("{path} is not there")),
         source => {
             if let Some(text) = reader.found.open(path, source) {
@@ -30,7 +31,7 @@ pub(super) fn configuration(collected: &Collected, path: &str, found: &mut Found
     }
 }
 
-/// The file that ALTER SYSTEM writes, which is read last and may be missing.
+/// Reads the file that ALTER SYSTEM writes. The server reads it last, and it may be missing.
 pub(super) fn automatic(collected: &Collected, path: &str, found: &mut Found) {
     let mut reader = Reader { collected, found, budget: Budget::default() };
     if let Some(text) = reader.found.open(path, collected.source(path)) {
@@ -58,7 +59,7 @@ impl Reader<'_, '_> {
                     let name = RENAMED.iter().find(|(old, _)| *old == name).map_or(name.as_str(), |(_, new)| new);
                     self.found.set(name, said, origin);
                 }
-                // A capture that leaves out a value leaves out its quotes too.
+                // A capture replaces a secret value together with its quotes.
                 Line::Wrong if said.contains(REDACTED) => self.left_out(said, &origin),
                 Line::Wrong => self.found.reject(format!("{origin} is a syntax error, with which the server takes no file")),
             }
@@ -99,11 +100,12 @@ impl Reader<'_, '_> {
             Source::Absent => self.found.reject(refused("which is not there")),
             source => {
                 let names = self.found.open(&path, source).into_iter().flatten();
-                // In the order of their bytes; hidden files and other ends are left out.
+                // The server reads them in byte order. It ignores hidden files and names that do
+                // not end with `.conf`.
                 let is_read = |name: &&String| name.len() > 5 && name.ends_with(".conf") && !name.starts_with('.');
                 for name in names.filter(is_read) {
                     let file = resolved(name, &format!("{path}/"));
-                    // A folder of such a name is passed over.
+                    // The server ignores a folder with such a name.
                     if !self.collected.folders.contains_key(&file) {
                         let source = self.collected.source(&file);
                         if let Some(text) = self.found.open(&file, source) {
@@ -120,7 +122,7 @@ impl Reader<'_, '_> {
 mod tests {
     use super::*;
 
-    /// A reading of `/c/postgresql.conf` with other files beside it, in folders whose listings are known.
+    /// Reads `/c/postgresql.conf` with other files, in folders whose listings are known.
     fn read(main: &str, others: &[(&str, &str)]) -> Found {
         let mut collected = Collected::default();
         collected.take_file("/c/postgresql.conf", main.as_bytes());

@@ -6,24 +6,24 @@ use crate::collect::database::rows::{Row, plain_setting};
 use crate::collect::text::{integer, words};
 use crate::facts::{Facts, Value};
 
-/// Where settings of databases and roles are.
+/// The catalog with the settings of databases and roles.
 const SET_FOR: &str = "pg_db_role_setting";
 
-/// Rows of `pg_settings`: numbers become bytes, milliseconds, or counts.
+/// Notes rows of `pg_settings`. Numbers become bytes, milliseconds or counts.
 pub(in crate::collect::database) fn rows(rows: &[Row], origin: &str, facts: &mut Facts) {
     let mut pending = rows.iter().any(|row| row.pending_restart.is_some()).then(Vec::new);
     for (row, set_for) in rows.iter().filter_map(|row| Some((row, row.set_for.as_ref()?))) {
         let thing = format!("{} of {set_for}", row.name);
         facts.put_of("db_role_setting", &thing, "setting", row.name.as_str(), SET_FOR);
-        // The catalogue has what the statement said, in any of the forms that the server takes.
+        // The catalog has the value as the statement gave it, in any form that the server takes.
         let said = value(&row.name, &row.value, None).unwrap_or_else(|_| plain_setting(&row.name, &row.value));
         facts.put_of("db_role_setting", &thing, "value", said, SET_FOR);
     }
     for row in rows.iter().filter(|row| row.set_for.is_none()) {
         let value = match (integer(&row.value), row.unit.as_deref().and_then(factor)) {
-            // -1 and the like are words, not amounts.
+            // Values such as -1 have a special meaning and no unit.
             (Some(number), Some(factor)) if number > 0 => Value::Int(number.saturating_mul(factor)),
-            // Modes of files are shown in octal, and written in any base.
+            // File modes are shown in octal, but can be written in any base.
             (Some(_), None) if row.value.len() > 1 && row.value.starts_with('0') => {
                 value(&row.name, &row.value, None).unwrap_or_else(|_| plain_setting(&row.name, &row.value))
             }
@@ -56,7 +56,7 @@ pub(in crate::collect::database) fn rows(rows: &[Row], origin: &str, facts: &mut
     }
 }
 
-/// `17.2 (Debian …)` as 170002, `9.6.24` as 90624.
+/// Notes the version: `17.2 (Debian …)` as 170002, `9.6.24` as 90624.
 pub(super) fn version(said: &str, origin: &str, facts: &mut Facts) {
     let first = words(said).next().unwrap_or_default();
     let mut parts = first.split('.').map_while(|part| {

@@ -2,7 +2,7 @@
 
 use crate::collect::text::integer;
 
-/// What one of a unit is in bytes or milliseconds.
+/// The number of bytes or milliseconds in one unit.
 pub(super) fn factor(unit: &str) -> Option<i64> {
     let end = unit.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(0);
     let (count, unit) = unit.split_at(end);

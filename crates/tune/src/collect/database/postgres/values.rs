@@ -1,34 +1,36 @@
-//! Values of settings as the server takes them from a file or a statement (parse_bool, parse_int and parse_real of guc.c), as facts:
-//! sizes in bytes, times in milliseconds, words as `pg_settings` shows them.
+//! Values of settings as the server takes them from a file or a statement (parse_bool, parse_int
+//! and parse_real of guc.c). As facts, sizes are in bytes, times are in milliseconds, and words are
+//! as in `pg_settings`.
 
 use super::units::factor;
 use crate::collect::database::rows::plain_setting;
 use crate::facts::Value;
 
-/// Types of settings: name, type, and what belongs to it, a line each.
+/// Types of settings, one on each line: name, type, and the unit with limits or the words.
 const SETTINGS: &str = include_str!("settings.txt");
 
-/// Where `wal_compression` became more than a switch.
+/// The version since which `wal_compression` takes methods, not only a switch.
 const COMPRESSION_METHODS_SINCE: i64 = 150_000;
 
-/// What a setting takes.
+/// The kind of value that a setting takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
     Switch,
-    /// A whole number or not, in this unit, from the one to the other.
+    /// A number in this unit, with limits. `is_whole`: only whole numbers.
     Number {
         is_whole: bool,
         unit: &'static str,
         least: f64,
         most: f64,
     },
-    /// Words between blanks; `word=other` is a word and another one for it.
+    /// Words separated by blanks. In `word=other`, `other` is another spelling of `word`.
     Words(&'static str),
     /// A text, or a setting that is not in the list.
     Text,
 }
 
-/// The value that the server takes for what is written, or why it takes none. `version` is its `server_version_num`, where known.
+/// The value that the server takes for a text, or why it refuses the text. `version` is its
+/// `server_version_num`, if it is known.
 pub(in crate::collect::database) fn value(name: &str, said: &str, version: Option<i64>) -> Result<Value, String> {
     let shown = || format!("{name} = {said:?} is no value that the server takes");
     match kind(name) {
@@ -41,12 +43,12 @@ pub(in crate::collect::database) fn value(name: &str, said: &str, version: Optio
             let number =
                 if is_whole { whole(said, unit) } else { number(said).and_then(|(number, rest)| of_unit(number, rest, unit)) };
             let number = number.filter(|number| (least..=most).contains(number)).ok_or_else(shown)?;
-            // -1 and the like are words, not amounts.
+            // Values such as -1 have a special meaning and no unit.
             let factor = if number > 0.0 { factor(unit).unwrap_or(1) } else { 1 };
             let amount = (number * factor as f64) as i64;
             Ok(if is_whole { Value::Int(amount) } else { plain_setting(name, &number.to_string()) })
         }
-        // An extension tells nobody which unit a number has.
+        // The unit of an extension's setting is not known.
         Kind::Text if name.contains('.') => {
             let end = said.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(said.len());
             let (digits, unit) = said.split_at(end);
@@ -57,7 +59,7 @@ pub(in crate::collect::database) fn value(name: &str, said: &str, version: Optio
     }
 }
 
-/// Whether a value is one of a switch, a number or an enum, which is no secret.
+/// Whether a value is that of a switch, a number or an enum, and so not a secret.
 pub(in crate::collect) fn is_typed(name: &str, said: &str) -> bool {
     kind(name) != Kind::Text && value(name, said, None).is_ok()
 }
@@ -79,7 +81,7 @@ fn kind(name: &str) -> Kind {
     }
 }
 
-/// parse_bool: the begin of a word that is the begin of no other; `o` is that of two.
+/// parse_bool: a unique prefix of a word. `o` is a prefix of both on and off.
 fn switch(said: &str) -> Option<bool> {
     let said = said.to_ascii_lowercase();
     let begins = |word: &str, least: usize| said.len() >= least && word.starts_with(&said);
@@ -92,17 +94,18 @@ fn switch(said: &str) -> Option<bool> {
     }
 }
 
-/// The word as the server shows it, of one in capitals or small letters.
+/// The word as the server shows it. Case does not matter.
 fn word(words: &'static str, said: &str) -> Option<&'static str> {
     let found = words.split(' ').find(|words| words.split('=').any(|word| word.eq_ignore_ascii_case(said)))?;
     found.split('=').next()
 }
 
-/// parse_int: decimal, octal after a 0 or hexadecimal, with a fraction or an exponent too; rounded to a whole number of the unit.
+/// parse_int: decimal, octal after a 0, or hexadecimal; a fraction or an exponent is allowed. The
+/// result is rounded to a whole number of the unit.
 fn whole(said: &str, unit: &str) -> Option<f64> {
     let (value, rest) = match integer(said) {
         Some((value, rest)) if !rest.starts_with(['.', 'e', 'E']) => (value, rest),
-        // `.5` begins with no digit.
+        // `.5` does not begin with a digit.
         found if found.is_some() || said.trim_start_matches(is_space).starts_with(['.', '+', '-']) => number(said)?,
         _ => return None,
     };
@@ -114,7 +117,8 @@ fn is_space(letter: char) -> bool {
     letter.is_ascii_whitespace() || letter == '\u{b}'
 }
 
-/// strtol with base 0: the number, and what follows it. What is beyond 64 bits is left to [`number`].
+/// strtol with base 0: the number and the rest of the text. A number beyond 64 bits is left to
+/// [`number`].
 fn integer(said: &str) -> Option<(f64, &str)> {
     let text = said.trim_start_matches(is_space);
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -129,7 +133,7 @@ fn integer(said: &str) -> Option<(f64, &str)> {
     Some((if text.starts_with('-') { -value } else { value }, &digits[end..]))
 }
 
-/// strtod of a decimal number: the number, and what follows it.
+/// strtod for a decimal number: the number and the rest of the text.
 fn number(said: &str) -> Option<(f64, &str)> {
     let text = said.trim_start_matches(is_space);
     let digits = |from: usize| text[from..].bytes().take_while(u8::is_ascii_digit).count();
@@ -144,7 +148,7 @@ fn number(said: &str) -> Option<(f64, &str)> {
         end = if power > 0 { signed + power } else { end };
     }
     let value: f64 = text[..end].parse().ok()?;
-    // A hexadecimal fraction is more than anybody writes.
+    // Hexadecimal fractions are not supported.
     (value.is_finite() && !text[end..].starts_with(['x', 'X'])).then_some((value, &text[end..]))
 }
 
@@ -156,7 +160,8 @@ const SIZES: &[(&str, f64)] =
 const TIMES: &[(&str, f64)] =
     &[("d", 86_400_000.0), ("h", 3_600_000.0), ("min", 60_000.0), ("s", 1000.0), ("ms", 1.0), ("us", 0.001)];
 
-/// convert_to_base_unit: an amount with a unit of its own in the unit of the setting, rounded to the next smaller unit.
+/// convert_to_base_unit: converts an amount with its own unit to the unit of the setting, rounded
+/// to the next smaller unit.
 fn of_unit(amount: f64, rest: &str, base: &str) -> Option<f64> {
     let unit = rest.trim_matches(is_space);
     if unit.is_empty() {

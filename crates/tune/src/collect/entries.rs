@@ -1,4 +1,4 @@
-//! Entries of a capture that a parser may read, gathered until its MANIFEST says what each of them is.
+//! Entries of a capture that a parser may read, kept until the MANIFEST says what each of them is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,32 +9,33 @@ use super::redact::redacted;
 use super::sources::{is_writable, resolved};
 use super::{manifest, text};
 
-/// Entries worth keeping, until the MANIFEST is known, which may come last.
+/// The entries of a capture. The MANIFEST may be the last of them.
 #[derive(Default)]
 pub(super) struct Entries {
     kept: Vec<(String, Place, Vec<u8>)>,
     remarks: Vec<String>,
-    /// Links: the entry's path, the file that it stands for, and its target.
+    /// Links: the entry's path, the file in whose place the link is, and its target.
     links: Vec<(String, Place, String)>,
     bytes: usize,
-    /// Folders of trees, by their path in the capture, with the names in them that a parser may read.
+    /// Folders of trees, by their path in the capture, with the names in them that a parser may
+    /// read.
     folders: BTreeMap<String, BTreeSet<String>>,
-    /// Entries that every user may write, and how many may not be written so.
+    /// Entries that every user may write, and the number of the other entries.
     writable: BTreeSet<String>,
     protected: usize,
-    /// Entries seen so far, those that nobody reads included.
+    /// Number of entries so far, including those that no parser reads.
     pub(super) seen: usize,
 }
 
 impl Entries {
     pub(super) fn remark(&mut self, remark: String) {
-        // The rest is as odd as what is named.
+        // Later remarks would add nothing.
         if self.remarks.len() < 100 {
             self.remarks.push(remark);
         }
     }
 
-    /// Counts an entry and says where it belongs; `None` when no parser reads it.
+    /// Counts an entry and returns its place; `None` if no parser reads it.
     pub(super) fn place(&mut self, path: &str) -> Option<Place> {
         let place = layout::place(path);
         if matches!(place, Some(Place::File(_) | Place::InTree)) {
@@ -54,7 +55,7 @@ impl Entries {
         }
     }
 
-    /// Notes a name in its folder, also of what is skipped later.
+    /// Notes a name in its folder, even if the entry is skipped later.
     fn name(&mut self, path: &str) {
         if let Some((folder, name)) = path.trim_start_matches("./").rsplit_once('/') {
             self.folder(folder);
@@ -64,7 +65,7 @@ impl Entries {
         }
     }
 
-    /// Notes a folder.
+    /// Notes a folder and the folders above it.
     pub(super) fn folder(&mut self, path: &str) {
         let path = path.trim_start_matches("./").trim_end_matches('/');
         let mut path = Some(path).filter(|path| !path.is_empty());
@@ -74,7 +75,7 @@ impl Entries {
         }
     }
 
-    /// Keeps an entry. `mode` are its permissions.
+    /// Keeps an entry. `mode` has its permissions.
     pub(super) fn keep(&mut self, path: &str, place: Place, bytes: Vec<u8>, mode: u32) {
         let inner = path.trim_start_matches("./");
         if is_writable(mode) {
@@ -86,7 +87,7 @@ impl Entries {
         self.kept.push((path.to_owned(), place, bytes));
     }
 
-    /// Notes a link, which is followed inside the capture alone.
+    /// Notes a link. It is followed only inside the capture.
     pub(super) fn link(&mut self, path: &str, place: Place, target: &str) {
         match place {
             Place::File(_) | Place::InTree if self.links.len() < FILES_MAX => {
@@ -96,20 +97,20 @@ impl Entries {
         }
     }
 
-    /// `None` when nothing was kept but lists.
+    /// Places the entries on the host. `None` if only lists were kept.
     pub(super) fn into_collected(mut self) -> Option<Collected> {
         let mut collected = Collected { remarks: std::mem::take(&mut self.remarks), ..Collected::default() };
         self.kept.sort_by(|left, right| left.0.cmp(&right.0));
         let (listed, root) = self.manifest(&mut collected);
         let tree = self.tree_root();
         self.folders(&root, &tree, &mut collected);
-        // What the MANIFEST names was there, whatever became of it.
+        // A file in the MANIFEST existed on the host, even if it is not in the capture.
         for path in listed.keys().filter_map(|path| path.strip_prefix("files")) {
             if let Some((folder, name)) = path.rsplit_once('/').filter(|(folder, _)| collected.folders.contains_key(*folder)) {
                 collected.folders.entry(folder.to_owned()).or_default().insert(name.to_owned());
             }
         }
-        // Where every file may be written, the permissions of the host are lost.
+        // If every entry may be written by all users, the archive has lost the host's permissions.
         let is_writable = |path: &str| self.protected > 0 && self.writable.contains(path);
         let mut useful = false;
         let mut found = BTreeSet::new();
@@ -118,12 +119,12 @@ impl Entries {
             let inner = path.strip_prefix(root.as_str()).unwrap_or(path);
             let entry = listed.get(inner);
             found.insert(inner.to_owned());
-            // Looked for, and not there.
+            // The file or folder was looked for and does not exist.
             if let Some(entry) = entry.filter(|entry| entry.is_absent()) {
                 collected.absent.insert(entry.line.clone());
                 continue;
             }
-            // What could not be had has its reason as text.
+            // If a file or command could not be read or run, the entry's text is the reason.
             if let Some(entry) = entry.filter(|entry| matches!(entry.exit, Some(126 | 127))) {
                 let reason =
                     String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).lines().next().unwrap_or_default().to_owned();
@@ -167,14 +168,14 @@ impl Entries {
         useful.then_some(collected)
     }
 
-    /// The folders above the root of the host in a tree; empty where the tree begins with the root.
+    /// The folders above the host's root in a tree; empty if the tree begins with the root.
     fn tree_root(&self) -> String {
         let roots = self.kept.iter().filter(|(_, place, _)| matches!(place, Place::File(_)));
         let roots = roots.filter_map(|(path, ..)| layout::below_root(path)).map(|(root, _)| root);
         roots.min_by_key(|root| root.matches('/').count() + usize::from(!root.is_empty())).unwrap_or_default()
     }
 
-    /// Places the folders on the host: those of a tree, and those below `files`.
+    /// Places the folders of a tree and those below `files` on the host.
     fn folders(&self, root: &str, tree: &str, collected: &mut Collected) {
         for (folder, names) in &self.folders {
             let inner = folder.strip_prefix(root).unwrap_or(folder);
@@ -186,7 +187,7 @@ impl Entries {
         }
     }
 
-    /// Reads the MANIFEST: its entries by path, and the folder it lies in.
+    /// Reads the MANIFEST. Returns its entries by path and the folder that contains it.
     fn manifest(&self, collected: &mut Collected) -> (BTreeMap<String, manifest::Listed>, String) {
         let Some((path, _, bytes)) = self.kept.iter().find(|(_, place, _)| *place == Place::Manifest) else {
             return (BTreeMap::new(), String::new());
@@ -203,13 +204,13 @@ impl Entries {
     }
 }
 
-/// The path on the host of an entry in a tree whose root lies below these folders.
+/// The path on the host of an entry in a tree whose root is below these folders.
 fn in_tree(path: &str, tree: &str) -> String {
     let inner = path.strip_prefix(tree).unwrap_or(path);
     format!("/{}", inner.trim_start_matches('/'))
 }
 
-/// Links with the files of the host that they stand for.
+/// Links with the files of the host in whose place they are.
 fn placed(links: Vec<(String, Place, String)>, root: &str, tree: &str) -> Vec<(String, String, String)> {
     let of = |(path, place, target): (String, Place, String)| {
         let inner = path.trim_start_matches("./");
@@ -222,11 +223,11 @@ fn placed(links: Vec<(String, Place, String)>, root: &str, tree: &str) -> Vec<(S
     links.into_iter().map(of).collect()
 }
 
-/// How many links may lead to each other.
+/// How many links may follow each other.
 const LINKS_MAX: usize = 8;
 
-/// Takes the files that links of the capture stand for: those of their targets, or an empty one for /dev/null, which masks a file. What
-/// the capture does not have was not read.
+/// Adds the files in whose place links are, with the text of their targets. The text is empty for
+/// /dev/null, which masks a file. A target that is not in the capture was not read.
 fn follow(links: &[(String, String, String)], collected: &mut Collected) {
     let targets: BTreeMap<&str, &str> = links.iter().map(|(_, file, target)| (file.as_str(), target.as_str())).collect();
     for (path, file, _) in links {
@@ -271,7 +272,7 @@ mod tests {
         }
         let collected = entries.into_collected().unwrap();
         assert!(matches!(collected.source("/etc/mysql/my.cnf"), Source::Read(_)));
-        // Its folder still names it.
+        // The listing of its folder still names it.
         assert!(matches!(collected.listing("/srv/db/conf.d"), Source::Read(names) if names.contains("a.conf")));
         assert!(matches!(collected.source("/srv/db/conf.d/a.conf"), Source::Unread(_)));
     }

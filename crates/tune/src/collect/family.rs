@@ -1,8 +1,8 @@
-//! Which system a capture comes from.
+//! Decides which operating system a capture comes from.
 
 use super::collected::Collected;
 
-/// A family of systems, as `os.family` names it.
+/// A family of operating systems, as `os.family` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
     /// Linux.
@@ -13,7 +13,7 @@ pub(super) enum Family {
     Aix,
     /// HP-UX.
     Hpux,
-    /// Data ONTAP before clusters.
+    /// Data ONTAP 7-Mode, before clusters.
     Ontap7,
     /// ONTAP 9.
     Ontap9,
@@ -32,12 +32,12 @@ impl Family {
         }
     }
 
-    /// Whether it is a host with databases, not storage.
+    /// Whether it is a host with databases and not a storage system.
     pub(super) fn is_host(self) -> bool {
         !matches!(self, Self::Ontap7 | Self::Ontap9)
     }
 
-    /// Whether there is output of a filer's console.
+    /// Whether the capture contains output of a filer's console.
     pub(super) fn has_ontap7(collected: &Collected) -> bool {
         let has = |begin: &str| collected.outputs(begin).next().is_some();
         let old = collected
@@ -51,7 +51,7 @@ impl Family {
             || old.into_iter().any(|version| !version.starts_with("9.") && !version.starts_with("8."))
     }
 
-    /// Whether there is output of a cluster's command line.
+    /// Whether the capture contains output of a cluster's command line.
     pub(super) fn has_ontap9(collected: &Collected) -> bool {
         let has = |begin: &str| collected.outputs(begin).next().is_some();
         let new = collected
@@ -63,7 +63,8 @@ impl Family {
             .any(|begin| has(begin))
     }
 
-    /// By what the MANIFEST says, else by files and commands that only one family has.
+    /// The family that the MANIFEST names; otherwise the family with the files and commands in the
+    /// capture.
     pub(super) fn of(collected: &Collected) -> Option<Self> {
         let has = |begin: &str| collected.outputs(begin).next().is_some();
         let files = |prefix: &str| collected.files_under(prefix).next().is_some();

@@ -1,4 +1,4 @@
-//! HP-UX.
+//! Facts of HP-UX hosts.
 
 use super::collected::Collected;
 use super::family::Family;
@@ -86,7 +86,8 @@ fn identity(collected: &Collected, facts: &mut Facts) {
     }
 }
 
-/// `kctune`: columns `name value expression changes`; `kctune -v`: blocks of `Key  value`; `kmtune`: `name value …`.
+/// `kctune` prints columns `name value expression changes`, `kctune -v` blocks of `Key  value`, and
+/// `kmtune` columns `name value …`.
 fn kctune(text: &str, verbose: bool, origin: &str, facts: &mut Facts) {
     let verbose = verbose || lines(text).any(|(_, line)| line.starts_with("Current Value"));
     let mut tunable = String::new();
@@ -103,7 +104,7 @@ fn kctune(text: &str, verbose: bool, origin: &str, facts: &mut Facts) {
             _ if verbose => {}
             ["Tunable" | "Parameter", ..] => {}
             [name, said, ..] => put_tunable(name, said, origin, facts),
-            // The expression of a long line stands alone on the next.
+            // The expression of a long line is alone on the next line.
             [_] => {}
             [] => odd(facts, origin, number, line),
         }
@@ -116,7 +117,7 @@ fn put_tunable(name: &str, said: &str, origin: &str, facts: &mut Facts) {
     }
 }
 
-/// A number, or text; `-` is none.
+/// A number or a text; `-` means that there is no value.
 fn amount(said: &str) -> Option<Value> {
     match said {
         "-" | "[none]" => None,
@@ -171,7 +172,7 @@ fn ndd(collected: &Collected, facts: &mut Facts) {
     }
 }
 
-/// `KEY[3]=value` of the start-up configuration: key, index, value, line.
+/// `KEY[3]=value` in a file of rc.config.d: key, index, value, line.
 fn indexed(text: &str) -> impl Iterator<Item = (String, i64, String, usize)> {
     telling(text, &['#']).filter_map(|(number, line)| {
         let (key, said) = pair(line, '=')?;
@@ -186,7 +187,7 @@ fn software(collected: &Collected, facts: &mut Facts) {
     let (mut lists_patches, mut lists_bundles) = (false, false);
     let mut origin = String::new();
     for (rest, output) in collected.outputs("swlist") {
-        // Bundles are what it lists where it is asked for nothing else. Patches are products.
+        // `swlist` lists bundles unless another level is named. Patches are products.
         let is_of_products = ["product", "patch", "fileset"].iter().any(|level| rest.contains(level));
         (lists_patches, lists_bundles) = (lists_patches || is_of_products, lists_bundles || !is_of_products);
         if is_of_products || origin.is_empty() {
@@ -224,7 +225,8 @@ fn software(collected: &Collected, facts: &mut Facts) {
     }
 }
 
-/// A revision without the title that may follow it with no blank between: the column is narrower than some.
+/// A revision without the title after it. A long revision fills its column, so no blank separates
+/// the two.
 fn revision(word: &str) -> &str {
     let mut before = '.';
     for (at, letter) in word.char_indices() {
@@ -236,7 +238,7 @@ fn revision(word: &str) -> &str {
     word
 }
 
-/// Other files of the start-up configuration: `nfsconf` plain, `hp…conf` with an index for each card.
+/// Other files of rc.config.d: `nfsconf` without indexes, `hp…conf` with an index for each card.
 fn rc_config(collected: &Collected, facts: &mut Facts) {
     for (path, text) in collected.files_under("/etc/rc.config.d/") {
         let file = path.rsplit('/').next().unwrap_or(path);
@@ -255,7 +257,7 @@ fn rc_config(collected: &Collected, facts: &mut Facts) {
                     if at == index
                         && let Some(name) = key.strip_prefix(&prefix).filter(|name| *name != "INTERFACE_NAME" && !said.is_empty())
                     {
-                        // The running one is what the interface says.
+                        // The running MTU is the one that the interface reports.
                         let attribute = if name == "MTU" { "persistent_mtu".to_owned() } else { name_of(name) };
                         facts.put_of("lan", nic, &attribute, super::text::telling_value(said), &format!("{path}:{number}"));
                     }
@@ -274,7 +276,7 @@ fn rc_config(collected: &Collected, facts: &mut Facts) {
     }
 }
 
-/// `ioscan -fnkC lan`, `lanscan`, `netstat -in`, `lanadmin -m 0`.
+/// Outputs of `ioscan -fnkC lan`, `netstat -in` and `lanadmin -m 0`.
 fn lans(collected: &Collected, facts: &mut Facts) {
     for (_, output) in collected.outputs("ioscan") {
         for (_, line) in telling(&output.text, &['=']) {
@@ -314,7 +316,7 @@ fn lans(collected: &Collected, facts: &mut Facts) {
             .and_then(|rest| words(rest.trim_start_matches([' ', '=', ':'])).next())
             .and_then(integer)
         {
-            // In bits before 11.31, in megabits from then on.
+            // Releases before 11.31 report bit/s, later ones Mbit/s.
             facts.put_of(
                 "lan",
                 &format!("lan{instance}"),
@@ -326,7 +328,7 @@ fn lans(collected: &Collected, facts: &mut Facts) {
     }
 }
 
-/// `vgdisplay -v` and `lvdisplay`.
+/// Outputs of `vgdisplay -v` and `lvdisplay`.
 fn volumes(collected: &Collected, facts: &mut Facts) {
     for (_, output) in collected.outputs("vgdisplay").chain(collected.outputs("lvdisplay")) {
         let (mut kind, mut name) = ("vg", String::new());
@@ -338,7 +340,7 @@ fn volumes(collected: &Collected, facts: &mut Facts) {
             } else if line.starts_with("PV Name") {
                 name.clear();
             } else if !name.is_empty() {
-                // Keys have single blanks, values stand after several.
+                // A key contains only single blanks. Several blanks separate it from the value.
                 if let Some((key, said)) = line.split_once("  ").or_else(|| line.rsplit_once(' ')) {
                     facts.put_of(kind, &name, &name_of(key), value(said), &output.line);
                 }

@@ -1,9 +1,10 @@
-//! Where things lie in a capture: one of ours with its MANIFEST, a support archive (sos), or a tree of plain files.
+//! Where files are in a capture: Millrace's capture with its MANIFEST, a support archive (sos), or
+//! a tree of plain files.
 
 use super::command_line::rest_after;
 use super::limits::{DEPTH_MAX, PATH_BYTES_MAX};
 
-/// What an entry of a capture is.
+/// The content of an entry of a capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
     /// The list of entries.
@@ -12,19 +13,19 @@ pub(super) enum Place {
     Site,
     /// A copy of the file with this absolute path.
     File(String),
-    /// Output of a command, named by its slug.
+    /// The output of a command, with the slug of its command line.
     Command(String),
-    /// A file in a tree, whose place on the host is known when the root of the tree is.
+    /// A file in a tree. Its path on the host is known once the root of the tree is known.
     InTree,
-    /// Nothing that a parser reads.
+    /// Content that no parser reads.
     Nothing,
 }
 
-/// Folders at the root of a host.
+/// Folders in a host's root.
 const ROOTS: &[&str] =
     &["etc", "proc", "sys", "stand", "var", "platform", "kernel", "usr", "opt", "boot", "root", "home", "run", "lib"];
 
-/// Files and folders that parsers read; a path that ends with `/` is a folder.
+/// Files and folders that parsers read. A path that ends with `/` is a folder.
 pub(super) const FILES: &[&str] = &[
     "/etc/fstab",
     "/etc/vfstab",
@@ -113,7 +114,7 @@ pub(super) const FILES: &[&str] = &[
     "/home/oracle/.bash_profile",
 ];
 
-/// File names that parsers read wherever they lie.
+/// File names that parsers read in any folder.
 const NAMES: &[&str] = &[
     "oranfstab",
     "postgresql.conf",
@@ -131,7 +132,8 @@ const NAMES: &[&str] = &[
     "v_parameter.csv",
 ];
 
-/// What the entry with this path is. `None` for a path that leads out of the capture or is no sensible one.
+/// The place of the entry with this path. `None` for a path that leads out of the capture, is too
+/// long or too deep.
 pub(super) fn place(path: &str) -> Option<Place> {
     if path.len() > PATH_BYTES_MAX || path.contains('\0') || path.starts_with('/') {
         return None;
@@ -149,7 +151,7 @@ pub(super) fn place(path: &str) -> Option<Place> {
     }
     for (at, part) in parts.iter().enumerate().take(3) {
         match *part {
-            // A collector takes nothing that no parser reads.
+            // The collector stored only files that a parser reads.
             "files" if at + 1 < parts.len() => return Some(Place::File(format!("/{}", parts[at + 1..].join("/")))),
             "commands" => return Some(command(&parts[at + 1..])),
             "sos_commands" => return Some(command(&parts[at + 1..])),
@@ -161,9 +163,10 @@ pub(super) fn place(path: &str) -> Option<Place> {
         return Some(Place::Command((*name).to_owned()));
     }
     Some(match parts.len() {
-        // A file that another one may include belongs to the folder that it lies in.
+        // Another file may include this one, so it keeps its folder.
         2 if !NAMES.contains(name) && is_included(name) => Place::InTree,
-        // A folder of loose files: configuration by its name, else a command's output by its slug.
+        // In a folder of loose files, a configuration file is known by its name and the output of a
+        // command by its slug.
         1 | 2 => match file(&[name]) {
             Place::Nothing if name.ends_with(".txt") || name.ends_with(".out") => command(&[name]),
             place => place,
@@ -178,7 +181,7 @@ fn file(parts: &[&str]) -> Place {
     if wanted(&path) { Place::File(path) } else { Place::Nothing }
 }
 
-/// Of an entry in a tree: the folders above the root of the host, and the path on the host.
+/// For an entry in a tree: the folders above the host's root, and the path on the host.
 pub(super) fn below_root(path: &str) -> Option<(String, String)> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     let at = parts.iter().take(3).position(|part| ROOTS.contains(part))?;
@@ -201,12 +204,12 @@ pub(super) fn wanted(path: &str) -> bool {
     (listed && wanted_below_sys(path) && wanted_of_systemd(path)) || NAMES.contains(&name) || oracle || is_included(name)
 }
 
-/// Whether the configuration of a database may include a file of this name.
+/// Whether a database's configuration may include a file with this name.
 fn is_included(name: &str) -> bool {
     name.ends_with(".conf") || name.ends_with(".cnf")
 }
 
-/// Of what lies below `/sys` only the small files with settings.
+/// Below `/sys`, only the small files with settings are read.
 fn wanted_below_sys(path: &str) -> bool {
     const SYS: &[&str] = &[
         "/queue/",
@@ -224,12 +227,13 @@ fn wanted_below_sys(path: &str) -> bool {
     !path.starts_with("/sys/") || SYS.iter().any(|part| path.contains(part))
 }
 
-/// Of the units of systemd only mounts and what changes them.
+/// Of systemd's units, only mount units and their drop-ins are read.
 fn wanted_of_systemd(path: &str) -> bool {
     !path.contains("/systemd/system/") || path.ends_with(".mount") || path.contains(".mount.d/") && path.ends_with(".conf")
 }
 
-/// Folders of which it counts that all their files are known: a file that was not read may change what the others set.
+/// Folders for which it matters that all their files are known: a file that was not read may change
+/// what the others set.
 pub(super) const COUNTED_FOLDERS: &[&str] = &[
     "/etc/sysctl.d/",
     "/run/sysctl.d/",
@@ -246,7 +250,7 @@ pub(super) const COUNTED_FOLDERS: &[&str] = &[
     "/etc/auto.master.d/",
 ];
 
-/// Files whose absence counts.
+/// Files whose absence is recorded, because it matters.
 pub(super) const COUNTED_FILES: &[&str] = &[
     "/etc/sysctl.conf",
     "/etc/modprobe.conf",
@@ -259,7 +263,7 @@ pub(super) const COUNTED_FILES: &[&str] = &[
     "/home/oracle/.bash_profile",
 ];
 
-/// Begins of commands that a parser reads.
+/// Beginnings of the command lines that a parser reads.
 const COMMANDS: &[&str] = &[
     "aggr",
     "bootinfo",
@@ -352,7 +356,7 @@ const COMMANDS: &[&str] = &[
     "vserver",
 ];
 
-/// Whether a parser reads the output of this command, given by its line or its slug.
+/// Whether a parser reads the output of this command. `line` is its command line or its slug.
 pub(super) fn wanted_command(line: &str) -> bool {
     COMMANDS.iter().any(|begin| rest_after(line, begin).is_some())
 }

@@ -1,4 +1,5 @@
-//! What mounts and routes say of other things: paths of oranfstab that share an interface, and volumes of a filer with files.
+//! Facts that mounts and routes give other things: paths of oranfstab that share an interface, and
+//! volumes of a filer with files.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -7,7 +8,7 @@ use super::collected::Collected;
 use super::network::{Route, holds, routes};
 use crate::facts::{Facts, Value};
 
-/// Notes both.
+/// Notes both kinds of facts.
 pub(super) fn facts(collected: &Collected, is_host: bool, facts: &mut Facts) {
     paths(&routes(collected, facts).0, facts);
     volumes(is_host, facts);
@@ -24,7 +25,8 @@ fn names(facts: &Facts, kind: &str) -> Vec<String> {
     facts.things.get(kind).into_iter().flatten().map(|(name, _)| name.clone()).collect()
 }
 
-/// Whether another path of the same server leaves through the same interface: Linux chooses it by the address of the receiver.
+/// Notes whether another path of the same server uses the same interface. Linux chooses the
+/// interface by the destination address.
 fn paths(routes: &[Route], facts: &mut Facts) {
     const KIND: &str = "oranfstab_path";
     let names = names(facts, KIND);
@@ -50,8 +52,8 @@ fn paths(routes: &[Route], facts: &mut Facts) {
     }
 }
 
-/// Whether a volume of a filer has files of this host, or of any host where the capture is one of the filer alone: a volume with LUNs
-/// and without a mount has none.
+/// Notes whether a volume of a filer contains files of this host, or of any host if the capture is
+/// the filer's alone. A volume with LUNs and without a mount contains no files.
 fn volumes(is_host: bool, facts: &mut Facts) {
     const KIND: &str = "ontap_volume";
     let mounts =
@@ -60,7 +62,7 @@ fn volumes(is_host: bool, facts: &mut Facts) {
     let exports = exports.into_iter().filter_map(|name| Some(attribute(facts, "oranfstab_mount", &name, "export")?.to_owned()));
     let remote: Vec<String> =
         mounts.filter_map(|source| source.split_once(':').map(|(_, path)| path.to_owned())).chain(exports).collect();
-    // An export may have another name than its volume.
+    // An export may have a name that differs from its volume's.
     let has_other_names = remote.iter().any(|path| !path.starts_with("/vol/"));
     let below = |path: &str, volume: &str| {
         path.strip_prefix("/vol/")

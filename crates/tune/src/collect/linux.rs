@@ -1,4 +1,5 @@
-//! Linux: who it is, its kernel's settings now and after a boot, modules, limits, services, packages.
+//! Facts of Linux hosts: identity, kernel settings now and after a boot, modules, limits, services,
+//! packages.
 
 mod autofs;
 mod block;
@@ -61,7 +62,7 @@ pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
     multipath::facts(collected, facts);
 }
 
-/// Whether systemd sets the system up. Systems that came before it have no `os-release`.
+/// Whether systemd manages the system. Systems older than systemd have no `os-release`.
 pub(super) fn has_systemd(collected: &Collected) -> bool {
     const OTHERS: &[&str] = &["alpine", "artix", "devuan", "gentoo", "slackware", "void"];
     let release = ["/etc/os-release", "/usr/lib/os-release"].iter().find_map(|path| collected.file(path));
@@ -70,7 +71,8 @@ pub(super) fn has_systemd(collected: &Collected) -> bool {
     !id.is_some_and(|(_, id)| OTHERS.contains(&unquoted(id)))
 }
 
-/// Whether the system is of the time of systemd and kmod: it has an `os-release`, or `systemctl` answers.
+/// Whether the system has systemd's or kmod's generation of tools: it has an `os-release`, or
+/// `systemctl` answers.
 fn is_modern(collected: &Collected) -> bool {
     let has_release = ["/etc/os-release", "/usr/lib/os-release"].iter().any(|path| collected.file(path).is_some());
     has_release || collected.outputs("systemctl").next().is_some()
@@ -103,7 +105,7 @@ fn other_settings(collected: &Collected, facts: &mut Facts) {
         }
     }
     if let Some(text) = collected.file("/etc/init.d/netfs") {
-        // "First" is before anything is mounted.
+        // `sysctl_first` means that the script runs `sysctl -p` before it mounts anything.
         let loads = lines(text).position(|(_, line)| line.contains("sysctl -p") && !line.trim_start().starts_with('#'));
         let mounts = lines(text).position(|(_, line)| line.contains("mount -a"));
         let first = loads.is_some_and(|load| mounts.is_none_or(|mount| load < mount));
@@ -162,7 +164,8 @@ fn mount_sources(collected: &Collected, found: &mut Mounts, facts: &mut Facts) {
     }
 }
 
-/// Mount units of NFS. The files of `NAME.mount.d` change a unit; the last line of a key counts.
+/// Adds mount units of NFS. The files in `NAME.mount.d` change a unit, and the last line of a key
+/// takes effect.
 fn units(collected: &Collected, found: &mut Mounts) {
     const FOLDERS: &[&str] = &[
         "/etc/systemd/system/",
@@ -191,7 +194,7 @@ fn units(collected: &Collected, found: &mut Mounts) {
     }
 }
 
-/// `/proc/self/mountstats`: what the transports of each mount have seen.
+/// `/proc/self/mountstats`: the transports of each NFS mount.
 fn mountstats(collected: &Collected, facts: &mut Facts) {
     const PATH: &str = "/proc/self/mountstats";
     let mut point = None;
@@ -211,7 +214,8 @@ fn mountstats(collected: &Collected, facts: &mut Facts) {
             point = mount.filter(|(_, kind)| is_of_nfs(kind)).map(|(point, _)| point);
         } else if let Some(rest) = line.trim_start().strip_prefix("xprt:") {
             transports += 1;
-            // xprt: tcp, then ten counters, then the most slots in use at a time (net/sunrpc/xprtsock.c).
+            // xprt: tcp, then ten counters, then the largest number of slots in use at the same
+            // time (net/sunrpc/xprtsock.c).
             slots = slots.max(words(rest).nth(11).and_then(integer).unwrap_or(0));
         }
     }

@@ -1,4 +1,5 @@
-//! Reading this host, or another root folder: files and commands that only read, as any user.
+//! Reads this host or another root folder. Any user may run this; it only reads files and runs
+//! commands that change nothing.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,17 +30,18 @@ use crate::facts::{Database, Facts};
 
 /// What is read, and how.
 pub struct LiveOptions {
-    /// Folder that stands for `/`.
+    /// The folder that replaces `/`.
     pub root: PathBuf,
-    /// Runs commands.
+    /// Runs the commands.
     pub runner: Box<dyn Runner>,
-    /// When, RFC 3339; `None` is now.
+    /// The time in RFC 3339 format; `None` for now.
     pub time: Option<String>,
-    /// Texts that somebody else has fetched, by the command that gave them: settings of databases.
+    /// Outputs that the caller fetched, each with its command line: settings of databases.
     pub fetched: Vec<(String, String)>,
-    /// Text of a site file.
+    /// The text of a site file.
     pub site: Option<String>,
-    /// Whether database servers are looked for among the processes of this host: not where somebody says which are meant.
+    /// Whether database servers are searched for among the processes of this host. The caller sets
+    /// it unless the user names the servers.
     pub running_servers: bool,
 }
 
@@ -57,21 +59,21 @@ impl Default for LiveOptions {
 }
 
 impl LiveOptions {
-    /// Reads below another folder and runs nothing.
+    /// Reads below another folder and runs no command.
     #[must_use]
     pub fn below(root: &Path) -> Self {
         Self { root: root.to_owned(), runner: Box::new(NoRunner), ..Self::default() }
     }
 }
 
-/// Places of [`layout::FILES`] that are walked in their own way, or that only other systems have.
+/// Entries of [`layout::FILES`] that have their own reader here, or that only other systems have.
 const NOT_LISTED: &[&str] =
     &["/proc/sys/", "/sys/", "/platform/", "/kernel/drv/", "/etc/rc", "/etc/hostname.", "/etc/init.d/", "/etc/driver/"];
 
-/// Folders of which folders below are read as well.
+/// Folders whose subfolders are read too.
 const DEEP: &[&str] = &["/etc/mysql/", "/etc/postgresql/"];
 
-/// Parts of `/proc/sys` that are long and tell nothing of settings.
+/// Parts of `/proc/sys` that are long and contain no settings.
 const SYSCTL_PASSED_OVER: &[&str] = &[
     "net/ipv4/neigh",
     "net/ipv6/neigh",
@@ -83,7 +85,7 @@ const SYSCTL_PASSED_OVER: &[&str] = &[
     "sunrpc/transports",
 ];
 
-/// Reads everything an audit needs.
+/// Reads everything that an audit needs.
 pub(super) fn read(options: &LiveOptions) -> Collected {
     let mut collected = Collected { system: "Linux".to_owned(), ..Collected::default() };
     collected.time = options.time.clone().unwrap_or_else(now);
@@ -105,7 +107,7 @@ pub(super) fn read(options: &LiveOptions) -> Collected {
     let uid = own.lines().find_map(|line| line.strip_prefix("Uid:")).and_then(|rest| rest.split_whitespace().nth(1));
     collected.root = uid.map(|uid| uid == "0");
     commands(options, &mut collected);
-    // Which of them a server of MySQL or MariaDB reads depends on the package.
+    // The package decides which of these files a MySQL or MariaDB server reads.
     let owners = reader.owners(mysql::data_directories(&collected).into_iter());
     reader.deny_unreadable(&owners, &mut collected);
     fetch(&mut collected, mysql::wanted, |path, collected| reader.fetch(path, &owners, collected));
@@ -125,7 +127,7 @@ pub(super) fn read(options: &LiveOptions) -> Collected {
     collected
 }
 
-/// The servers that are known by what was read so far.
+/// The servers that are known from what was read so far.
 fn servers(collected: &Collected) -> Facts {
     let mut facts = Facts::default();
     postgres::facts(collected, &mut facts);
@@ -142,12 +144,12 @@ impl Reader<'_> {
         self.root.join(path.trim_start_matches('/'))
     }
 
-    /// Takes a file when it is there; what may not be read is noted.
+    /// Takes a file if it exists. A file that this user may not read is noted as denied.
     fn take(&self, path: &str, collected: &mut Collected) {
         let at = self.path(path);
-        // A pipe or a device in a place of settings would never end.
+        // Only regular files are read: a pipe or a device in place of a file might never end.
         if fs::read_link(&at).is_ok_and(|target| target == Path::new("/dev/null")) {
-            // Masks a file of the same name elsewhere.
+            // A link to /dev/null masks a file with the same name in another folder.
             return collected.take_file(path, b"");
         }
         let metadata = fs::metadata(&at).ok().filter(fs::Metadata::is_file);
@@ -167,15 +169,17 @@ impl Reader<'_> {
             Err(fault) if fault.kind() == ErrorKind::PermissionDenied => {
                 collected.denied.insert(path.to_owned(), "permission denied".to_owned());
             }
-            // Attributes that do not hold here (the speed of an interface without a link) say so by failing.
+            // Reading some attributes fails if they have no value, such as the speed of an
+            // interface without a link.
             Err(_) => {}
         }
     }
 
-    /// Takes what a server reads: a file with its text, a folder with its names; or notes that it is not there, or cannot be read.
+    /// Takes what a server reads: the text of a file or the names in a folder. Otherwise notes that
+    /// it does not exist or cannot be read.
     ///
-    /// `owners`: users and groups that servers run as. A server does not read what is another user's alone, and nothing of that gets
-    /// into a capture.
+    /// `owners` has the users and groups that servers run as. A server cannot read files that only
+    /// another user may read, and these never get into a capture.
     fn fetch(&self, path: &str, owners: &BTreeSet<(u32, u32)>, collected: &mut Collected) {
         let at = self.path(path);
         let fault = match fs::metadata(&at) {
@@ -205,20 +209,21 @@ impl Reader<'_> {
         }
     }
 
-    /// Notes those of these folders that are not there.
+    /// Notes those of these folders that do not exist.
     fn note_absent(&self, folders: impl IntoIterator<Item = String>, collected: &mut Collected) {
         let is_absent = |path: &str| fs::metadata(self.path(path)).is_err_and(|fault| fault.kind() == ErrorKind::NotFound);
         let folders = folders.into_iter().map(|folder| folder.trim_end_matches('/').to_owned());
         collected.absent.extend(folders.filter(|folder| is_absent(folder)));
     }
 
-    /// Users and groups that own these folders.
+    /// The users and groups that own these folders.
     fn owners(&self, folders: impl Iterator<Item = String>) -> BTreeSet<(u32, u32)> {
         let all = folders.filter_map(|folder| fs::metadata(self.path(&folder)).ok());
         all.map(|metadata| (metadata.uid(), metadata.gid())).collect()
     }
 
-    /// Of option files that were taken as files below `/etc`, gives back those that the server may be unable to read.
+    /// Removes option files below `/etc` that were already taken, if the server may be unable to
+    /// read them.
     fn deny_unreadable(&self, owners: &BTreeSet<(u32, u32)>, collected: &mut Collected) {
         let is_denied = |path: &String| {
             is_option_file(path) && fs::metadata(self.path(path)).is_ok_and(|metadata| !may_read(&metadata, owners))
@@ -230,7 +235,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Names of all files in a folder, folders left out.
+    /// Names of all files in a folder, without its subfolders.
     fn listing(&self, folder: &Path) -> io::Result<BTreeSet<String>> {
         let mut names = BTreeSet::new();
         for entry in fs::read_dir(folder)? {
@@ -245,7 +250,7 @@ impl Reader<'_> {
         Ok(names)
     }
 
-    /// Names in a folder, sorted, bounded.
+    /// At most `LISTING_MAX` names in a folder, sorted.
     fn names(&self, folder: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(folder)).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).take(LISTING_MAX).collect();
@@ -268,7 +273,7 @@ impl Reader<'_> {
                         self.below(&path, 0, collected);
                         continue;
                     }
-                    // What no parser reads is not taken.
+                    // Files that no parser reads are not taken.
                     if !is_deep && !layout::wanted(&path) {
                         continue;
                     }
@@ -303,7 +308,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Notes what a folder has, that it is not there, or that it may not be read.
+    /// Notes the names in a folder, or that the folder does not exist or may not be read.
     fn note_folder(&self, folder: &str, collected: &mut Collected) {
         let entries = fs::read_dir(self.path(folder));
         match entries {
@@ -323,7 +328,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Configuration files of servers that run, wherever these lie.
+    /// Takes the configuration files of running servers, in any folder.
     fn running(&self, running: &[Running], collected: &mut Collected) {
         for server in running {
             let words = server.words();
@@ -352,7 +357,8 @@ impl Reader<'_> {
         }
     }
 
-    /// What the files of a server say of where it listens: the one it was started with, else the option files below `/etc`.
+    /// The texts in which a server's listen address may be set: the file that it was started with,
+    /// otherwise the option files below `/etc`.
     fn options_of(&self, server: &Running, collected: &Collected) -> Option<String> {
         if server.is_elsewhere {
             return None;
@@ -375,7 +381,7 @@ impl Reader<'_> {
         }
     }
 
-    /// All of `/proc/sys`, as `sysctl -a` prints it.
+    /// Reads `/proc/sys` and formats it like the output of `sysctl -a`.
     fn sysctl(&self, collected: &mut Collected) {
         let mut text = String::new();
         let mut open = vec![(String::new(), 0)];
@@ -466,7 +472,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The last part of a link's target, as the text of a file.
+    /// Takes the last part of a link's target as the text of a file.
     fn link_name(&self, path: &str, collected: &mut Collected) {
         if let Ok(target) = fs::read_link(self.path(path))
             && let Some(name) = target.file_name().and_then(|name| name.to_str())
@@ -476,7 +482,7 @@ impl Reader<'_> {
     }
 }
 
-/// Why a file was not taken that this user may read.
+/// Why a file was not taken although this user may read it.
 const OTHERS: &str = "the server's user may not read it";
 
 /// Whether one of these users and groups may read a file or a folder.
@@ -501,7 +507,7 @@ fn oracle_homes(oratab: &Path) -> Vec<String> {
     homes
 }
 
-/// Runs what only commands tell.
+/// Runs the commands whose output is in no file.
 fn commands(options: &LiveOptions, collected: &mut Collected) {
     let reader = Reader { root: &options.root };
     let mut lines: Vec<Vec<String>> = Vec::new();
@@ -509,7 +515,7 @@ fn commands(options: &LiveOptions, collected: &mut Collected) {
     add(&["uname", "-a"]);
     add(&["ip", "address"]);
     add(&["ip", "route", "show"]);
-    // The topology without asking each path whether it lives, which may hang on dead ones.
+    // `-l` prints the topology without checking the paths, because a check may hang on a dead path.
     add(&["multipath", "-l"]);
     add(&["iscsiadm", "-m", "session", "-P", "3"]);
     add(&["iscsiadm", "-m", "node", "-o", "show"]);
@@ -525,7 +531,7 @@ fn commands(options: &LiveOptions, collected: &mut Collected) {
     } else {
         add(&["rpm", "-qa", "--qf", "%{NAME} %{VERSION}-%{RELEASE}\n"]);
     }
-    // Interfaces with hardware below; a host with more is a switch.
+    // Interfaces of hardware. A host with more than 32 is a switch.
     let nics = reader
         .names("/sys/class/net")
         .into_iter()
@@ -541,7 +547,7 @@ fn commands(options: &LiveOptions, collected: &mut Collected) {
     for (line, ran) in lines.into_iter().zip(ran) {
         let line = line.join(" ").trim_end().replace('\n', "\\n");
         match ran {
-            // An incomplete answer is not an answer.
+            // An incomplete answer is not used.
             Ran::Ended(_, output, complaint) if is_asked(&line) && is_denied(&output, &complaint) => {
                 collected.denied.insert(line, "permission denied".to_owned());
             }
@@ -560,7 +566,7 @@ fn commands(options: &LiveOptions, collected: &mut Collected) {
     }
 }
 
-/// Whether a program is asked for its configuration.
+/// Whether a command prints a program's configuration.
 fn is_asked(line: &str) -> bool {
     ["multipath -t", "modprobe -c", "systemd-analyze ", "nfsconf "].iter().any(|begin| line.starts_with(begin))
 }
@@ -571,15 +577,15 @@ fn is_denied(output: &[u8], complaint: &str) -> bool {
     says(complaint) || says(&String::from_utf8_lossy(output))
 }
 
-/// The options of modules. Of the thousands of aliases that modprobe prints no rule asks.
+/// Keeps the options of modules. No rule uses the thousands of aliases that modprobe prints.
 fn options_alone(output: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(output);
     let kept = text.split_inclusive('\n').filter(|line| line.starts_with("options "));
     kept.collect::<String>().into_bytes()
 }
 
-/// The clock as RFC 3339 in UTC, whole seconds.
+/// The current time in RFC 3339 format, in UTC and whole seconds.
 fn now() -> String {
-    // Fails only beyond the year 9999.
+    // This fails only after the year 9999.
     OffsetDateTime::now_utc().truncate_to_second().format(&Rfc3339).unwrap_or_default()
 }

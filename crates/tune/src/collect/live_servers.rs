@@ -1,4 +1,4 @@
-//! What the running system tells of database servers that only files name: which of them do not run.
+//! Finds out on the running host which database servers, known by their files, do not run.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,17 +11,19 @@ use super::running::Running;
 use super::text::telling;
 use crate::facts::Database;
 
-/// Configuration file and data directory of each cluster of PostgreSQL that a file names.
+/// Configuration file and data directory of each PostgreSQL cluster that a file names.
 pub(super) fn clusters(collected: &Collected) -> Vec<(String, String)> {
     let named = files::clusters(collected).into_iter().filter_map(|cluster| Some((cluster.config, cluster.data?)));
     named.filter(|(_, data)| !data.split('/').any(|part| part == "..")).take(64).collect()
 }
 
-/// Notes the servers that do not run, as far as this user may see it. `running` are those that do.
+/// Notes the servers that do not run, if this user can see that. `running` has the servers that
+/// run.
 pub(super) fn note_stopped(root: &Path, running: &[Running], collected: &mut Collected) {
     let host = Host { root, running, sees_all: fs::read(root.join("proc/1/cmdline")).is_ok() };
     for (config, data) in clusters(collected) {
-        // A process that names neither may be the server of any cluster.
+        // A process that names neither a configuration file nor a directory may be the server of
+        // any cluster.
         let is_server = |server: &Running| match (&server.config, &server.directory) {
             (None, None) => true,
             (its_config, directory) => *its_config == Some(config.clone()) || *directory == Some(data.clone()),
@@ -36,7 +38,8 @@ pub(super) fn note_stopped(root: &Path, running: &[Running], collected: &mut Col
         let (name, said) = line.split_once('=')?;
         (name.trim().replace('-', "_") == "pid_file").then(|| said.trim().to_owned())
     });
-    // Where none is named, it is beside the data under the host's name of that time.
+    // If no option file names a PID file, it is in the data directory, under the name that the host
+    // had when the server started.
     let pid_file = said.last().filter(|path| path.starts_with('/') && !path.contains(".."));
     let is_server = |server: &Running| server.database == Database::Mysql && reads_default_files(server);
     if pid_file.is_some_and(|path| host.is_stopped(&path, &["mysqld", "mariadbd"], is_server)) {
@@ -44,25 +47,26 @@ pub(super) fn note_stopped(root: &Path, running: &[Running], collected: &mut Col
     }
 }
 
-/// Where servers are searched for.
+/// The host on which servers are searched for.
 struct Host<'a> {
     root: &'a Path,
     /// The servers whose processes this user sees.
     running: &'a [Running],
-    /// Whether it sees the processes of all users.
+    /// Whether this user sees the processes of all users.
     sees_all: bool,
 }
 
 impl Host<'_> {
-    /// Whether a server does not run. What may not be read is no answer.
+    /// Whether a server does not run. If its PID file may not be read, this is not known.
     ///
-    /// A file that is missing says little: in a mount of Direct NFS only its programs see it. Then the processes decide.
+    /// A missing PID file proves little: in a Direct NFS mount, only programs of the mount see the
+    /// file. Then the processes decide.
     fn is_stopped(&self, pid_file: &str, programs: &[&str], is_server: impl Fn(&Running) -> bool) -> bool {
         let path = self.root.join(pid_file.trim_start_matches('/'));
         let is_live = self.root == Path::new("/");
         let runs = match fs::read_to_string(&path) {
             Ok(text) if is_live => process_of(&text, programs),
-            // Processes of another tree are not seen from here.
+            // Processes of another root folder are not visible here.
             Ok(_) => None,
             Err(fault) => (fault.kind() == ErrorKind::NotFound).then_some(false),
         };
@@ -76,7 +80,8 @@ impl Host<'_> {
     }
 }
 
-/// Whether the process whose number a file holds lives and is one of these programs; `None` if that cannot be seen.
+/// Whether the process in a PID file is alive and is one of these programs; `None` if this user
+/// cannot see it.
 fn process_of(pid_file: &str, programs: &[&str]) -> Option<bool> {
     let pid = pid_file.split_whitespace().next()?.parse::<u32>().ok()?;
     match fs::read_to_string(format!("/proc/{pid}/comm")) {
@@ -101,12 +106,12 @@ mod tests {
     #[test]
     fn a_cluster_without_a_process_number_in_its_directory_does_not_run() {
         let root = tempfile::tempdir().unwrap();
-        // Its directory may be in a mount of Direct NFS.
+        // The directory may be in a Direct NFS mount.
         assert!(!stopped(root.path(), &[]));
         fs::create_dir(root.path().join("data")).unwrap();
         assert!(stopped(root.path(), &[]));
         fs::write(root.path().join("data/postmaster.pid"), "1\n/data\n").unwrap();
-        // Whether it lives cannot be seen of another tree.
+        // Whether the process of another root folder is alive is not visible.
         assert!(!stopped(root.path(), &[]));
     }
 

@@ -1,12 +1,14 @@
-//! The MANIFEST of a capture: who took it, when, and which file is the output of which command.
+//! The MANIFEST of a capture: host, system and time, and for each file the command that printed it.
 
 use super::collected::Collected;
 use super::text;
 
-/// The version of captures. Since version 2 a capture says which files and folders of configuration are not there.
+/// The version of the capture format. Since version 2, a capture lists the configuration files and
+/// folders that do not exist.
 pub(super) const VERSION: u32 = 2;
 
-/// Reads a MANIFEST: who, when, and which file is the output of which command with which end.
+/// Reads a MANIFEST: host, system, time, and one entry for each file with its command and exit
+/// code.
 pub(super) fn read(text: &str, collected: &mut Collected) -> Vec<Listed> {
     let mut listed = Vec::new();
     for (number, line) in text::telling(text, &['#']) {
@@ -33,27 +35,27 @@ pub(super) fn read(text: &str, collected: &mut Collected) -> Vec<Listed> {
     listed
 }
 
-/// A line of a MANIFEST.
+/// An entry of a MANIFEST.
 #[derive(Debug, Clone)]
 pub(super) struct Listed {
-    /// Path in the capture.
+    /// The path in the capture.
     pub(super) path: String,
-    /// Exit code; `None` when it is no number.
+    /// The exit code; `None` if it is not a number.
     pub(super) exit: Option<i32>,
-    /// Who ran it.
+    /// The user that ran the command.
     pub(super) user: String,
     /// The command line, or the file.
     pub(super) line: String,
 }
 
 impl Listed {
-    /// Whether the entry says that a file or a folder was looked for and is not there.
+    /// Whether the entry says that a file or a folder was looked for and does not exist.
     pub(super) fn is_absent(&self) -> bool {
         self.exit == Some(EXIT_ABSENT) && self.line.starts_with('/')
     }
 }
 
-/// What stands for the exit code of a file or a folder that is not there.
+/// The value in place of an exit code for a file or a folder that does not exist.
 pub(super) const EXIT_ABSENT: i32 = 2;
 
 fn entry(rest: &str) -> Option<Listed> {

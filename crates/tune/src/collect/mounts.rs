@@ -1,4 +1,5 @@
-//! What is mounted, and what would be after a boot: one list from all the places a system writes it to.
+//! The mounts of a host now and after a boot, combined from all the tables in which a system lists
+//! them.
 
 pub(super) mod order;
 
@@ -12,27 +13,28 @@ use super::family::Family;
 use super::text::{self, integer, odd, telling, words};
 use crate::facts::{Facts, Value};
 
-/// A mount, from several sources.
+/// A mount, combined from several sources.
 #[derive(Debug, Default, Clone)]
 struct Mount {
     source: String,
     fstype: String,
-    /// Options in force, with where they were read.
+    /// The options in force and their origin.
     running: Option<(Vec<String>, String)>,
-    /// Whether a table of mounts listed it, which has all options that it was given.
+    /// Whether a table of mounts lists it, with all options that the mount was given.
     in_table: bool,
-    /// Source in the table of file systems.
+    /// Its source in the table of file systems.
     fstab_source: String,
-    /// Options in the table of file systems, as written.
+    /// Its options in the table of file systems, as they are written there.
     persistent: Option<(Vec<String>, String)>,
-    /// Options of a unit or of a map of the automounter, as written, and which of both it is.
+    /// Its options in a unit or in a map of the automounter, as they are written there, their
+    /// origin, and which of the two it is.
     by_program: Option<(Vec<String>, String, &'static str)>,
 }
 
-/// Completes the options of a mount that is not in force: mount point, server, own options.
+/// Completes the options of a mount that is not in force: mount point, server, the mount's options.
 type Complete<'a> = &'a dyn Fn(&str, &str, &[String]) -> Vec<String>;
 
-/// A table of what is mounted.
+/// A table of current mounts.
 #[derive(Clone, Copy)]
 pub(super) enum Table<'a> {
     /// A file.
@@ -41,15 +43,15 @@ pub(super) enum Table<'a> {
     Command(&'a str),
 }
 
-/// What changes the options that a mount is made with.
+/// How a system changes the options of a mount.
 pub(super) struct Rules<'a> {
-    /// The system.
+    /// The operating system.
     pub(super) family: Family,
-    /// Adds what files say of all mounts.
+    /// Adds the options that files set for all mounts.
     pub(super) complete: Complete<'a>,
-    /// Why options that a mount does not have of its own are not known.
+    /// Why options that a mount does not set itself are not known.
     pub(super) unread: Option<&'a str>,
-    /// Whether mount.nfs asks for the highest minor version where only 4 is given.
+    /// Whether mount.nfs tries the highest minor version if only version 4 is given.
     pub(super) negotiates: bool,
 }
 
@@ -65,7 +67,7 @@ pub(super) struct Mounts {
     pub(super) unread_maps: Option<String>,
 }
 
-/// Options that are numbers, each an attribute of the same name.
+/// Options with a number. Each becomes an attribute with the same name.
 const NUMBERS: &[&str] = &[
     "rsize",
     "wsize",
@@ -85,7 +87,8 @@ const NUMBERS: &[&str] = &[
     "numclust",
 ];
 
-/// Options that are yes when there, and no when a system that knows them does not list them.
+/// Options that are true if they are listed. They are false if a listed system knows them and does
+/// not list them.
 const SWITCHES: &[(&str, &[Family])] = &[
     ("noac", &[Family::Linux, Family::Solaris, Family::Aix, Family::Hpux]),
     ("nolock", &[Family::Linux]),
@@ -101,11 +104,13 @@ const SWITCHES: &[(&str, &[Family])] = &[
     ("delaylog", &[]),
 ];
 
-/// The interface of the kernel's NFS server. It holds no files, and rules about mounts of NFS match types by `nfs*`.
+/// The interface of the kernel's NFS server. It contains no files, but `nfs*` in rules for NFS
+/// mounts would match its type.
 const NFS_SERVER: &str = "nfsd";
 
 impl Mounts {
-    /// Adds a mount in force. A later one on the same point lies on top, unless it is the same from another list.
+    /// Adds a mount in force. A later mount on the same point covers the earlier one, unless it is
+    /// the same mount from another list.
     pub(super) fn running(
         &mut self,
         point: &str,
@@ -130,7 +135,8 @@ impl Mounts {
         merge(there, options);
     }
 
-    /// Adds what `nfsstat -m` says of a mount in force. Systems other than Linux leave out options there: direct I/O, time-outs.
+    /// Adds what `nfsstat -m` prints for a mount in force. On systems other than Linux it omits
+    /// options such as direct I/O and time-outs.
     fn running_by_nfsstat(&mut self, point: &str, source: &str, options: impl IntoIterator<Item = String>, origin: &str) {
         let in_table = self.by_point.get(point).is_some_and(|mount| mount.in_table);
         self.running(point, source, "nfs", options, origin);
@@ -139,8 +145,8 @@ impl Mounts {
         }
     }
 
-    /// Adds options that mounts of NFS were given to those that the kernel lists of them: old kernels leave time-outs out, and name the
-    /// server where its address is meant.
+    /// Adds options that NFS mounts were given to those that the kernel lists. Old kernels omit
+    /// time-outs, and list the server's name in place of its address.
     pub(super) fn add_given(&mut self, given: Self) {
         for (point, given) in given.by_point {
             let mount = self.by_point.get_mut(&point).filter(|mount| mount.source == given.source && is_nfs(&mount.fstype));
@@ -156,7 +162,7 @@ impl Mounts {
         }
     }
 
-    /// Notes which of the tables were not read: without them there may be more mounts, and more options.
+    /// Notes which of the tables were not read. Without them, mounts and options may be missing.
     pub(super) fn note_unread(&mut self, tables: &[Table<'_>], fstab: &str, collected: &Collected) {
         let is_read = |table: &Table<'_>| match table {
             Table::File(path) => collected.file(path).is_some(),
@@ -183,7 +189,8 @@ impl Mounts {
         mount.by_program = Some((options, origin.to_owned(), by));
     }
 
-    /// Adds a line of the table of file systems. A later line for the same point is mounted on top.
+    /// Adds a line of the table of file systems. A later line for the same point covers the earlier
+    /// one.
     pub(super) fn persistent(
         &mut self,
         point: &str,
@@ -200,7 +207,7 @@ impl Mounts {
         mount.persistent = Some((options, origin.to_owned()));
     }
 
-    /// Whether nothing is known.
+    /// Whether no mount is known.
     pub(super) fn is_empty(&self) -> bool {
         self.by_point.is_empty()
     }
@@ -211,7 +218,7 @@ impl Mounts {
         self.put_by(&Rules { family, complete: &complete, unread: None, negotiates: false }, facts);
     }
 
-    /// The same under the rules of a system.
+    /// As [`Self::put`], with the rules of a system.
     pub(super) fn put_by(mut self, rules: &Rules<'_>, facts: &mut Facts) {
         let exports = self.exports();
         for reason in self.unread_table.iter().chain(&self.unread_fstab) {
@@ -228,7 +235,7 @@ impl Mounts {
                 let count = exports.get(&mount.source).copied().unwrap_or(1);
                 facts.put_of("mount", &point, "same_export_count", count, &origin);
             }
-            // nfsstat lists mounts of NFS alone.
+            // nfsstat lists only NFS mounts.
             if reads_nfs && (self.unread_table.is_none() || is_nfs(&mount.fstype)) {
                 facts.put_of("mount", &point, "mounted", mount.running.is_some(), &origin);
             }
@@ -255,7 +262,7 @@ impl Mounts {
         }
     }
 
-    /// How many mounts there are of each export.
+    /// The number of mounts of each export.
     fn exports(&self) -> BTreeMap<String, i64> {
         let mut exports = BTreeMap::new();
         for mount in self.by_point.values().filter(|mount| mount.source.contains(':')) {
@@ -266,7 +273,7 @@ impl Mounts {
 }
 
 impl Mount {
-    /// Where its options were read: in force, of a program, in the table.
+    /// The origin of its options: in force, of a unit or map, or in the table of file systems.
     fn origin(&self) -> String {
         let by_program = self.by_program.as_ref().map(|(_, origin, _)| origin);
         let running = self.running.as_ref().map(|(_, origin)| origin);
@@ -274,16 +281,17 @@ impl Mount {
         running.or(by_program).or(persistent).cloned().unwrap_or_default()
     }
 
-    /// Notes the options in force. What is not mounted now has what it would be mounted with: systemd takes a unit before the table.
+    /// Notes the options in force. A mount that is not mounted now gets the options that it would
+    /// be mounted with; systemd prefers a unit to the table.
     ///
-    /// `partly`: why options in force may be missing.
+    /// `partly` says why options in force may be missing.
     fn put_options(self, point: &str, rules: &Rules<'_>, partly: Option<&str>, facts: &mut Facts) {
         let origin = self.origin();
         if let Some((options, _)) = self.running {
             facts.put_of("mount", point, "options", list(&options), &origin);
             attributes(point, &self.fstype, &options, rules.family, &origin, facts);
             if let Some(reason) = partly {
-                // A number or a word is there only where it was listed.
+                // Numbers and words are known only if they were listed.
                 let is_listed = |facts: &Facts, name: &str| {
                     let value = facts.value_of("mount", point, name);
                     let has_value = value.is_some_and(|value| !matches!(value, Value::Bool(_) | Value::List(_)));
@@ -314,7 +322,7 @@ impl Mount {
     }
 }
 
-/// Without a minor version mount.nfs asks for 4.2 first (nfs(5)).
+/// Without a minor version, mount.nfs tries 4.2 first (nfs(5)).
 fn negotiate(options: &mut Vec<String>, fstype: &str) {
     let has = |slot: &str| options.iter().any(|option| order::slot(option) == slot);
     if has("minorversion") {
@@ -328,7 +336,8 @@ fn negotiate(options: &mut Vec<String>, fstype: &str) {
     }
 }
 
-/// Options that text which was not read may add or undo are not known; only what `is_given` stays.
+/// Makes options unknown that a text which was not read may add or undo. Options for which
+/// `is_given` is true stay.
 fn leave_open(point: &str, is_given: impl Fn(&Facts, &str) -> bool, reason: &str, facts: &mut Facts) {
     let switches = SWITCHES.iter().map(|(name, _)| *name).chain(["hard", "intr", "suid", "options"]);
     let values = NUMBERS.iter().copied().chain(["vers", "proto", "sec", "local_lock"]);
@@ -345,7 +354,7 @@ fn fill(place: &mut String, text: &str) {
 fn merge(there: &mut Vec<String>, options: impl IntoIterator<Item = String>) {
     for option in options {
         let key = option.split('=').next().unwrap_or_default();
-        // Some tables have the name of the server in place of its address.
+        // Some tables list the server's name in place of its address.
         if let Some(address) = option.strip_prefix("addr=").filter(|address| address.parse::<IpAddr>().is_ok())
             && let Some(named) = there.iter_mut().find(|other| other.strip_prefix("addr=").is_some_and(|name| name != address))
             && named["addr=".len()..].parse::<IpAddr>().is_err()
@@ -364,7 +373,7 @@ fn list(options: &[String]) -> Value {
     Value::List(options.iter().map(|option| Value::Text(option.clone())).collect())
 }
 
-/// The server of `host:/path` or `[address]:/path`.
+/// The server in `host:/path` or `[address]:/path`.
 pub(super) fn server(source: &str) -> Option<&str> {
     if let Some(rest) = source.strip_prefix('[') {
         return rest.split_once("]:").map(|(host, _)| host);
@@ -373,7 +382,7 @@ pub(super) fn server(source: &str) -> Option<&str> {
     (!host.is_empty() && !host.contains('/') && !path.is_empty()).then_some(host)
 }
 
-/// Attributes that options give.
+/// Notes the attributes that follow from options.
 fn attributes(point: &str, fstype: &str, options: &[String], family: Family, origin: &str, facts: &mut Facts) {
     let nfs = is_nfs(fstype);
     let has = |name: &str| options.iter().any(|option| option == name);
@@ -403,7 +412,7 @@ fn attributes(point: &str, fstype: &str, options: &[String], family: Family, ori
         return;
     }
     facts.put_of("mount", point, "hard", !(has("soft") || has("softerr")), origin);
-    // Linux lists what is set; the others interrupt unless told otherwise.
+    // Linux and AIX list `intr` if it is set. The other systems interrupt unless `nointr` is set.
     let intr = if matches!(family, Family::Linux | Family::Aix) { has("intr") } else { !has("nointr") };
     facts.put_of("mount", point, "intr", intr, origin);
     let limits: Vec<Option<i64>> = NUMBERS[7..11].iter().map(|name| of(name).and_then(integer)).collect();
@@ -414,7 +423,8 @@ fn attributes(point: &str, fstype: &str, options: &[String], family: Family, ori
         facts.put_of("mount", point, "actimeo", *one, origin);
     }
     if let Some(version) = version(fstype, options, &of) {
-        // Rules of AIX compare a number; all others a text, which 4.1 is.
+        // Rules of AIX compare a number. All others compare a text, since 4.1 is not a whole
+        // number.
         let number = integer(&version).filter(|_| family == Family::Aix);
         facts.put_of("mount", point, "vers", number.map_or(Value::Text(version), Value::Int), origin);
     }
@@ -424,7 +434,7 @@ fn attributes(point: &str, fstype: &str, options: &[String], family: Family, ori
     }
 }
 
-/// Version of the protocol: `3`, `4.1`.
+/// The version of the NFS protocol: `3`, `4.1`.
 fn version<'a>(fstype: &str, options: &[String], of: &impl Fn(&str) -> Option<&'a str>) -> Option<String> {
     let plain = of("vers").or_else(|| of("nfsvers")).map(str::to_owned);
     let minor = of("minorversion");
@@ -444,7 +454,7 @@ pub(super) fn split(options: &str) -> Vec<String> {
     options.split(',').map(str::trim).filter(|option| !option.is_empty() && *option != "-").map(str::to_owned).collect()
 }
 
-/// `/proc/self/mountinfo`.
+/// Reads `/proc/self/mountinfo`.
 pub(super) fn mountinfo(text: &str, origin: &str, mounts: &mut Mounts, facts: &mut Facts) {
     for (number, line) in telling(text, &[]) {
         let Some(mount) = mount_table::parse_line(line.as_bytes()) else {
@@ -457,7 +467,7 @@ pub(super) fn mountinfo(text: &str, origin: &str, mounts: &mut Mounts, facts: &m
     }
 }
 
-/// `/proc/mounts`, `/etc/mtab`, and Solaris' `/etc/mnttab`: source, point, type, options.
+/// Reads `/proc/mounts`, `/etc/mtab`, or Solaris' `/etc/mnttab`: source, point, type, options.
 pub(super) fn mount_table(text: &str, origin: &str, mounts: &mut Mounts, facts: &mut Facts) {
     for (number, line) in telling(text, &['#']) {
         match words(line).collect::<Vec<_>>().as_slice() {
@@ -469,7 +479,7 @@ pub(super) fn mount_table(text: &str, origin: &str, mounts: &mut Mounts, facts: 
     }
 }
 
-/// `/etc/fstab` of Linux and HP-UX.
+/// Reads `/etc/fstab` of Linux and HP-UX.
 pub(super) fn fstab(text: &str, origin: &str, mounts: &mut Mounts, facts: &mut Facts) {
     for (number, line) in telling(text, &['#']) {
         match words(line).collect::<Vec<_>>().as_slice() {
@@ -489,7 +499,7 @@ pub(super) fn fstab(text: &str, origin: &str, mounts: &mut Mounts, facts: &mut F
     }
 }
 
-/// `/etc/vfstab` of Solaris: device, device to check, point, type, pass, at boot, options.
+/// Reads `/etc/vfstab` of Solaris: device, device to check, point, type, pass, at boot, options.
 pub(super) fn vfstab(text: &str, origin: &str, mounts: &mut Mounts, facts: &mut Facts) {
     for (number, line) in telling(text, &['#']) {
         match words(line).collect::<Vec<_>>().as_slice() {
@@ -506,7 +516,7 @@ pub(super) fn vfstab(text: &str, origin: &str, mounts: &mut Mounts, facts: &mut 
     }
 }
 
-/// `/etc/filesystems` of AIX: stanzas.
+/// Reads `/etc/filesystems` of AIX, which consists of stanzas.
 pub(super) fn filesystems(text: &str, origin: &str, mounts: &mut Mounts, facts: &mut Facts) {
     for stanza in super::stanza::read(text, &['*', '#'], origin, facts) {
         let of = |name: &str| {
@@ -518,12 +528,13 @@ pub(super) fn filesystems(text: &str, origin: &str, mounts: &mut Mounts, facts: 
     }
 }
 
-/// `nfsstat -m` of all systems: `POINT from SOURCE`, then `Flags: OPTIONS` and `Attr cache: OPTIONS`.
+/// Reads the output of `nfsstat -m` of all systems: `POINT from SOURCE`, then `Flags: OPTIONS` and
+/// `Attr cache: OPTIONS`.
 pub(super) fn nfsstat(text: &str, origin: &str, mounts: &mut Mounts) {
     let mut current: Option<(String, String)> = None;
     for (_, line) in telling(text, &[]) {
         if let Some((point, source)) = line.split_once(" from ") {
-            // AIX writes `/export:host`, with the host after the last colon.
+            // AIX prints `/export:host`, with the host after the last colon.
             let address = source
                 .split_once("(Addr ")
                 .and_then(|(_, rest)| rest.split_once(')'))
@@ -546,7 +557,7 @@ pub(super) fn nfsstat(text: &str, origin: &str, mounts: &mut Mounts) {
     }
 }
 
-/// `mount` and `mount -v` of Linux, Solaris and HP-UX: `X on Y …`.
+/// Reads the output of `mount` and `mount -v` of Linux, Solaris and HP-UX: `X on Y …`.
 pub(super) fn mount_command(text: &str, origin: &str, mounts: &mut Mounts, facts: &mut Facts) {
     for (number, line) in telling(text, &[]) {
         let Some((left, rest)) = line.split_once(" on ") else {
@@ -560,7 +571,7 @@ pub(super) fn mount_command(text: &str, origin: &str, mounts: &mut Mounts, facts
             mounts.running(point.trim(), left, fstype, slashed(options), origin);
             continue;
         }
-        // Without types: the mount point stands on the left, the date after the last ` on `.
+        // Lines without types: the mount point comes first, and the date after the last ` on `.
         rest = rest.rsplit_once(" on ").map_or(rest, |(rest, _)| rest);
         let (source, options) = rest.split_once([' ', '\t']).unwrap_or((rest, ""));
         let fstype = if server(source).is_some() { "nfs" } else { "" };
@@ -579,7 +590,8 @@ fn slashed(options: &str) -> Vec<String> {
         .collect()
 }
 
-/// `mount` of AIX: a table of node, device, point, type, date of three words, options.
+/// Reads the output of `mount` of AIX, a table of node, device, point, type, date (three words) and
+/// options.
 pub(super) fn mount_aix(text: &str, origin: &str, mounts: &mut Mounts, facts: &mut Facts) {
     for (number, line) in text::lines(text) {
         let all: Vec<&str> = words(line).collect();

@@ -1,4 +1,5 @@
-//! Which interfaces lead to storage: by the addresses of its servers, the routes of the host, and the console of a filer.
+//! Finds the interfaces that lead to storage: by the addresses of storage servers, the routes of
+//! the host, and the console of a filer.
 
 mod filer;
 mod route;
@@ -13,20 +14,20 @@ use crate::facts::{Attributes, DIRECT_NFS_MOUNT, Facts, Value};
 use filer::Filer;
 pub(super) use route::{Route, holds, routes};
 
-/// Kinds of interfaces of a host.
+/// The kinds of network interfaces of a host.
 const KINDS: [&str; 3] = ["nic", "en", "lan"];
 
-/// Addresses of the host and of its storage.
+/// The addresses and routes of the host and its storage.
 pub(super) struct Network {
     names: BTreeMap<String, IpAddr>,
     filer: Option<Filer>,
     routes: Vec<Route>,
-    /// Addresses through which the host reaches its default gateway.
+    /// Addresses of the default gateways of the host.
     gateways: BTreeSet<IpAddr>,
 }
 
 impl Network {
-    /// Reads them from what is collected and what parsers made of it.
+    /// Reads them from the collected texts and from the facts of other parsers.
     pub(super) fn read(collected: &Collected, facts: &Facts) -> Self {
         let filer = Filer::read(facts);
         let mut names = hosts(collected);
@@ -38,7 +39,8 @@ impl Network {
         Self { names, filer, routes, gateways }
     }
 
-    /// Notes the volume of each NFS mount: the same for all mounts of it, by whatever name or address of the server.
+    /// Notes the volume of each NFS mount. It is the same for all its mounts, whichever name or
+    /// address of the server they use.
     pub(super) fn name_volumes(&self, facts: &mut Facts) {
         let mut volumes = Vec::new();
         for (point, mount) in facts.things.get("mount").into_iter().flatten() {
@@ -53,7 +55,8 @@ impl Network {
         }
     }
 
-    /// One name of a server that has several: that of the filer in the capture, else the address, else the name.
+    /// One name for a server with several: the filer in the capture, otherwise its address,
+    /// otherwise its name.
     fn server(&self, name: &str, address: &str) -> String {
         if self.is_filer(name) || self.is_filer(address) {
             return FILER.to_owned();
@@ -62,12 +65,13 @@ impl Network {
         address.map_or_else(|| name.to_owned(), |address| address.to_string())
     }
 
-    /// Whether the console in the capture is that of this server.
+    /// Whether this server is the filer whose console is in the capture.
     fn is_filer(&self, server: &str) -> bool {
         self.filer.as_ref().is_some_and(|filer| filer.is_called(server, self.address(server)))
     }
 
-    /// Marks the interfaces of the host and of the filer over which data of its storage goes, and the others of them.
+    /// Marks the interfaces of the host and of the filer: whether data of the host's storage passes
+    /// through them.
     pub(super) fn mark(&self, facts: &mut Facts) {
         let names = storage_servers(facts);
         let mut servers: BTreeSet<IpAddr> = names.iter().filter_map(|name| self.address(name)).collect();
@@ -79,7 +83,7 @@ impl Network {
                 facts.put_of("ontap_if", &port, "storage", is_storage, ORIGIN);
             }
         }
-        // The data of a server without an address may go over any interface.
+        // If the address of a server is not known, its data may pass through any interface.
         let is_whole = names.iter().all(|name| self.address(name).is_some() || self.is_filer(name));
         let used: BTreeSet<&str> = servers.iter().filter_map(|server| self.interface(*server)).collect();
         if used.is_empty() {
@@ -97,7 +101,7 @@ impl Network {
                 if let Some(mounts) = &mounts {
                     facts.put_of(kind, &name, "nfs_mounts", mounts.get(&name).copied().unwrap_or(0), ORIGIN);
                 }
-                // The adapter below has the same number.
+                // The adapter of `en0` is `ent0`.
                 let adapter = name.replacen("en", "ent", 1);
                 if kind == "en" && facts.things.get("ent").is_some_and(|adapters| adapters.contains_key(&adapter)) {
                     facts.put_of("ent", &adapter, "storage", is_used, ORIGIN);
@@ -106,7 +110,8 @@ impl Network {
         }
     }
 
-    /// How many NFS mounts go over each interface; `None` where one of them goes nobody knows which way.
+    /// The number of NFS mounts on each interface; `None` if the interface of one of them is not
+    /// known.
     fn mounts_by_interface(&self, facts: &Facts) -> Option<BTreeMap<String, i64>> {
         let mut counts = BTreeMap::new();
         for mount in facts.things.get("mount").into_iter().flat_map(BTreeMap::values) {
@@ -117,14 +122,14 @@ impl Network {
         Some(counts)
     }
 
-    /// The interface with the longest route to an address.
+    /// The interface of the most specific route to an address.
     fn interface(&self, address: IpAddr) -> Option<&str> {
         let best = self.routes.iter().filter(|route| holds(route, address)).max_by_key(|route| route.bits);
         best.map(|route| route.interface.as_str())
     }
 
-    /// Whether an interface of the host that does not lead to its default gateway is in the net of an address; `None` where no
-    /// interface of the host has a known net.
+    /// Whether an address is in the network of a host's interface that does not lead to the default
+    /// gateway. `None` if the network of no interface is known.
     fn is_linked(&self, address: IpAddr) -> Option<bool> {
         let public: BTreeSet<&str> = self.gateways.iter().filter_map(|gateway| self.interface(*gateway)).collect();
         let direct = self.routes.iter().filter(|route| route.is_direct);
@@ -133,7 +138,8 @@ impl Network {
         Some(nearest.is_some_and(|route| !public.contains(route.interface.as_str())))
     }
 
-    /// The address of a server: as it stands, with a port, or by its name.
+    /// The address of a server: the text itself, with or without a port, or the address of its
+    /// name.
     fn address(&self, name: &str) -> Option<IpAddr> {
         let plain = name.trim_matches(['[', ']']);
         let plain = plain.parse().ok().or_else(|| {
@@ -144,13 +150,13 @@ impl Network {
     }
 }
 
-/// The name of the filer whose console is in the capture, in names of volumes.
+/// The name in volumes of the filer whose console is in the capture.
 const FILER: &str = "the filer";
 
-/// Where the facts of interfaces come from.
+/// The origin of these facts.
 const ORIGIN: &str = "route to the storage";
 
-/// NFS servers, those of Direct NFS too, and iSCSI portals, by name or address.
+/// Names or addresses of NFS servers, Direct NFS servers and iSCSI portals.
 fn storage_servers(facts: &Facts) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for (kind, attributes) in [
@@ -160,10 +166,10 @@ fn storage_servers(facts: &Facts) -> BTreeSet<String> {
         ("oranfstab_path", &["path"]),
         ("hdisk", &["host_addr"]),
     ] {
-        // A server on this host itself is reached over no interface.
+        // The host reaches a server on itself through no interface.
         let is_here = |thing: &&Attributes| thing.get("loopback").is_some_and(|fact| fact.value == Value::Bool(true));
         for thing in facts.things.get(kind).into_iter().flat_map(BTreeMap::values).filter(|thing| !is_here(thing)) {
-            // The first that is known says it.
+            // The first known attribute is used.
             names.extend(attributes.iter().find_map(|name| text(thing, name)).map(str::to_owned));
         }
     }
@@ -173,7 +179,7 @@ fn storage_servers(facts: &Facts) -> BTreeSet<String> {
     names
 }
 
-/// Text of an attribute.
+/// The text of an attribute; `None` if it is empty.
 fn text<'a>(thing: &'a Attributes, name: &str) -> Option<&'a str> {
     match thing.get(name).map(|fact| &fact.value) {
         Some(Value::Text(text)) if !text.is_empty() => Some(text),
@@ -181,7 +187,7 @@ fn text<'a>(thing: &'a Attributes, name: &str) -> Option<&'a str> {
     }
 }
 
-/// `/etc/hosts`.
+/// The names in `/etc/hosts` with their addresses.
 fn hosts(collected: &Collected) -> BTreeMap<String, IpAddr> {
     let mut hosts = BTreeMap::new();
     for (_, line) in collected.file("/etc/hosts").into_iter().flat_map(|text| telling(text, &['#'])) {
@@ -193,7 +199,7 @@ fn hosts(collected: &Collected) -> BTreeMap<String, IpAddr> {
     hosts
 }
 
-/// Names of NFS servers with the addresses that `mount` prints beside them.
+/// Names of NFS servers with the addresses that `mount` prints for them.
 fn mounted(collected: &Collected) -> Vec<(String, IpAddr)> {
     let of_line = |line: &str| {
         let server = server(words(line).next()?)?;

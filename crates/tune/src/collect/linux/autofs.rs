@@ -1,4 +1,5 @@
-//! Mounts of the automounter: `/etc/auto.master`, the files of `/etc/auto.master.d`, and their maps in files (auto.master(5), autofs(5)).
+//! Mounts of the automounter: `/etc/auto.master`, the files in `/etc/auto.master.d`, and their maps
+//! in files (auto.master(5), autofs(5)).
 
 use host::mount_table::is_nfs;
 
@@ -10,7 +11,8 @@ use crate::facts::Facts;
 
 const MASTER: &str = "/etc/auto.master";
 
-/// Adds the NFS mounts that maps name. Maps that are not read are remarked: their mounts are not known.
+/// Adds the NFS mounts in the maps. For a map that is not read, a remark says that its mounts are
+/// not known.
 pub(super) fn mounts(collected: &Collected, found: &mut Mounts, facts: &mut Facts) {
     let main = match collected.state(MASTER) {
         State::Read(text) => Some((MASTER, text)),
@@ -32,12 +34,12 @@ pub(super) fn mounts(collected: &Collected, found: &mut Mounts, facts: &mut Fact
     }
 }
 
-/// `POINT MAP [OPTIONS]`.
+/// A line `POINT MAP [OPTIONS]`.
 fn master_line(line: &str, origin: &str, collected: &Collected, found: &mut Mounts, facts: &mut Facts) {
     let mut all = words(line);
     let (Some(point), Some(map)) = (all.next(), all.next()) else { return };
     let path = map.strip_prefix("file:").unwrap_or(map);
-    // Other maps are not collected; of a program's text nothing is kept.
+    // Other maps are not collected. The text of a program map is collected as empty.
     if point.starts_with('+') || !path.starts_with("/etc/auto") || collected.file(path) == Some("") {
         return facts.remark(format!("{origin}: the map {map} is not read: the mounts of {point} are not known"));
     }
@@ -56,11 +58,11 @@ fn master_line(line: &str, origin: &str, collected: &Collected, found: &mut Moun
     }
 }
 
-/// `KEY [-OPTIONS] SOURCE`; several mounts below one key have `[-OPTIONS] /PATH SOURCE` each.
+/// A line `KEY [-OPTIONS] SOURCE`. If a key has several mounts, each is `[-OPTIONS] /PATH SOURCE`.
 fn map_line(line: &str, point: &str, defaults: &[String], origin: &str, found: &mut Mounts) {
     let mut all = words(line).peekable();
     let Some(key) = all.next() else { return };
-    // A direct map has whole paths.
+    // The keys of a direct map are absolute paths.
     let base = if key.starts_with('/') { key.to_owned() } else { format!("{}/{key}", point.trim_end_matches('/')) };
     let mut common = defaults.to_vec();
     while let Some(word) = all.next_if(|word| word.starts_with('-')) {
@@ -91,7 +93,7 @@ fn options_of(word: &str) -> Vec<String> {
     split(word.trim_start_matches('-'))
 }
 
-/// Lines with those that continue them, after a backslash.
+/// Lines, joined with those that continue them after a backslash.
 fn joined(text: &str) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let mut continues = false;

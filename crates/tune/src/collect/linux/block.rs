@@ -4,10 +4,10 @@ use crate::collect::collected::Collected;
 use crate::collect::text::{bracketed, integer, lines, pair, telling, unquoted, words};
 use crate::facts::Facts;
 
-/// Devices that no database lies on.
+/// Kinds of devices on which no database is stored.
 const PASSED_OVER: &[&str] = &["loop", "ram", "zram", "sr", "fd", "nbd"];
 
-/// Attributes of a queue that are numbers.
+/// Queue attributes, nearly all of which are numbers.
 const QUEUE: &[&str] = &[
     "nr_requests",
     "read_ahead_kb",
@@ -94,14 +94,14 @@ fn sfdisk(text: &str, origin: &str, facts: &mut Facts) {
             .split(',')
             .find_map(|part| pair(part, '=').filter(|(key, _)| *key == "size"))
             .and_then(|(_, value)| integer(value));
-        // Empty places of the old table are listed as well.
+        // The list includes unused entries of the partition table.
         if let Some(start) = start.filter(|start| *start > 0 && size != Some(0)) {
             partition(device.trim(), start, origin, facts);
         }
     }
 }
 
-/// `fdisk -lu`: `/dev/sdb1   *   63  …`, starts in sectors.
+/// `fdisk -lu` prints `/dev/sdb1   *   63  …` with the starts in sectors.
 fn fdisk(text: &str, origin: &str, facts: &mut Facts) {
     if !text.contains("Units = sectors") && !text.contains("Units: sectors") {
         return;

@@ -1,22 +1,24 @@
 //! Files of several folders that a program reads as one configuration: `sysctl.d`, `modprobe.d`.
 //!
-//! Of files of one name, that of the first folder counts, an empty one or a link to /dev/null too: it masks the others. They are read in
-//! the order of their names.
+//! If several folders have a file with the same name, only the one in the first folder is read. It
+//! may be empty or a link to /dev/null, which masks the others. The program reads the files in the
+//! order of their names.
 
 use std::collections::BTreeMap;
 
 use crate::collect::collected::{Collected, State};
 
-/// One file of the configuration, in the order of reading.
+/// A part of the configuration. Parts are in the order of reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Part<'a> {
-    /// Path and text.
+    /// The path and the text of a file.
     Read(&'a str, &'a str),
-    /// A file or a folder that exists, or may exist, and was not read.
+    /// The path of a file or a folder that exists or may exist and was not read.
     Unread(String),
 }
 
-/// The files in these folders (each ends with `/`, the one that counts most first) whose names end with one of `ends`.
+/// The files in these folders whose names end with one of `ends`. Each folder ends with `/`, and
+/// the first one takes precedence.
 pub(super) fn parts<'a>(collected: &'a Collected, folders: &[&'a str], ends: &[&str]) -> Vec<Part<'a>> {
     let mut by_name: BTreeMap<String, Part<'a>> = BTreeMap::new();
     let mut unread = Vec::new();
@@ -34,6 +36,6 @@ pub(super) fn parts<'a>(collected: &'a Collected, folders: &[&'a str], ends: &[&
             unread.push(Part::Unread((*folder).to_owned()));
         }
     }
-    // A file of a folder that was not read may have any name, the last one too.
+    // A file in a folder that was not read may have any name, so it may be the last one.
     by_name.into_values().chain(unread).collect()
 }

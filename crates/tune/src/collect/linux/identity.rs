@@ -1,4 +1,4 @@
-//! Which Linux it is, and on what hardware: distribution, kernel, memory, processors, kernel command line.
+//! The distribution, kernel, memory, processors and kernel command line of a Linux host.
 
 use crate::collect::REDACTED;
 use crate::collect::collected::Collected;
@@ -39,7 +39,7 @@ pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
         word_bits(&output.text, &output.line, facts);
     }
     if let Some(release) = facts.host_text("os.release").and_then(parts) {
-        // NFS_MAX_FILE_IO_BUFFER_SIZE of the 2.6.9 of RHEL 4; RHEL 5 has 1 MiB.
+        // NFS_MAX_FILE_IO_BUFFER_SIZE of kernel 2.6.9 in RHEL 4. RHEL 5 has 1 MiB.
         if release < [2, 6, 18] {
             facts.put("nfs.client_transfer_max", 32 << 10, "the release of the kernel");
         }
@@ -69,14 +69,14 @@ pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
     for (_, line) in collected.file("/proc/cmdline").into_iter().flat_map(lines) {
         for word in words(line).filter(|word| *word != REDACTED) {
             let (key, setting) = word.split_once('=').map_or((word, Value::Bool(true)), |(key, setting)| (key, value(setting)));
-            // Some are given several times on purpose (console=); the last one counts.
+            // Some parameters, such as console=, may be given several times. The last one is kept.
             facts.host.remove(&format!("kernel.cmdline.{key}"));
             facts.put(&format!("kernel.cmdline.{key}"), setting, "/proc/cmdline");
         }
     }
 }
 
-/// The three numbers that a release of the kernel begins with.
+/// The first three numbers of a kernel release.
 fn parts(release: &str) -> Option<[u32; 3]> {
     let mut numbers = release.split(['.', '-', '+']).map(|part| part.parse().ok());
     Some([numbers.next()??, numbers.next()??, numbers.next()??])

@@ -1,4 +1,5 @@
-//! Parameters of kernel modules of Linux: in force, and as modprobe sets them (modprobe.d(5)).
+//! Parameters of Linux kernel modules: the values in force, and those that modprobe sets
+//! (modprobe.d(5)).
 
 use std::collections::BTreeMap;
 
@@ -8,14 +9,14 @@ use crate::collect::persistent::put_setting;
 use crate::collect::text::{telling_value, unquoted};
 use crate::facts::{Facts, Value};
 
-/// Folders of modprobe, the one that counts most first.
+/// Folders of modprobe. The first one takes precedence.
 const FOLDERS: &[&str] =
     &["/etc/modprobe.d/", "/run/modprobe.d/", "/usr/local/lib/modprobe.d/", "/usr/lib/modprobe.d/", "/lib/modprobe.d/"];
 
-/// The file of module-init-tools, which systems of today do not read.
+/// The file of module-init-tools. kmod does not read it.
 const OLD: &str = "/etc/modprobe.conf";
 
-/// Ends of names that module-init-tools did not read.
+/// Ends of file names that module-init-tools ignored.
 const LEFT_BY_PACKAGES: &[&str] = &["~", ".bak", ".orig", ".rpmnew", ".rpmorig", ".rpmsave"];
 
 pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
@@ -35,7 +36,8 @@ pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
     persistent(collected, facts);
 }
 
-/// What modprobe sets: the last value of a parameter counts. A part that was not read may set any.
+/// What modprobe sets. The last value of a parameter takes effect. A part that was not read may set
+/// any parameter.
 fn persistent(collected: &Collected, facts: &mut Facts) {
     let mut found: BTreeMap<String, (Value, String)> = BTreeMap::new();
     let mut unread: Option<String> = None;
@@ -62,7 +64,7 @@ fn persistent(collected: &Collected, facts: &mut Facts) {
     }
 }
 
-/// The files in the order of reading, or the answer of `modprobe -c`.
+/// The files in the order of reading, or the output of `modprobe -c`.
 fn order(collected: &Collected) -> Vec<Part<'_>> {
     if !super::is_modern(collected) {
         return old_order(collected);
@@ -70,14 +72,14 @@ fn order(collected: &Collected) -> Vec<Part<'_>> {
     let files = parts(collected, FOLDERS, &[".conf", ".alias"]);
     let is_whole = !files.iter().any(|part| matches!(part, Part::Unread(_)));
     let asked = collected.outputs("modprobe").find(|(rest, output)| rest.starts_with(['-', 'c']) && output.exit == Some(0));
-    // modprobe leaves out what it may not read, without a message.
+    // modprobe silently ignores files that it may not read.
     match asked.filter(|_| is_whole) {
         Some((_, output)) => vec![Part::Read(&output.line, &output.text)],
         None => files,
     }
 }
 
-/// What module-init-tools read: every file of the folder, whatever its name ends with.
+/// The files that module-init-tools read: every file in the folder, with any extension.
 fn old_order(collected: &Collected) -> Vec<Part<'_>> {
     let old = match collected.state(OLD) {
         State::Read(text) => Some(Part::Read(OLD, text)),
@@ -95,7 +97,8 @@ fn old_order(collected: &Collected) -> Vec<Part<'_>> {
     old.into_iter().chain(files).collect()
 }
 
-/// `options MODULE NAME=VALUE…` of a file. A backslash at the end of a line continues it, and a comment too.
+/// `options MODULE NAME=VALUE…` lines of a file. A backslash at the end continues a line, even a
+/// comment.
 fn options(text: &str, path: &str, found: &mut BTreeMap<String, (Value, String)>) {
     let mut joined = String::new();
     let mut begin = 1;
@@ -130,7 +133,7 @@ fn put(module: &str, key: &str, setting: &str, origin: &str, found: &mut BTreeMa
     found.insert(key, (telling_value(unquoted(setting)), origin.to_owned()));
 }
 
-/// Words between blanks; a blank in double quotes is part of a word.
+/// Words separated by blanks. A blank in double quotes belongs to its word.
 fn quoted_words(line: &str) -> Vec<&str> {
     let mut is_quoted = false;
     let is_end = |letter: char| {
@@ -140,9 +143,10 @@ fn quoted_words(line: &str) -> Vec<&str> {
     line.split(is_end).filter(|word| !word.is_empty()).collect()
 }
 
-/// `MODULE.NAME=VALUE` of the kernel's command line, which modprobe adds after the options of files.
+/// `MODULE.NAME=VALUE` on the kernel's command line. modprobe adds these after the options of
+/// files.
 fn boot_options(text: &str, found: &mut BTreeMap<String, (Value, String)>) {
-    /// Programs with settings of this form.
+    /// Programs that have settings of this form.
     const PROGRAMS: &[&str] = &["ip", "modprobe", "rd", "systemd", "udev", "luks", "fstab"];
     for word in quoted_words(text.trim()) {
         let Some((name, setting)) = word.split_once('=') else { continue };

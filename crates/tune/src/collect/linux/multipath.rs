@@ -1,8 +1,9 @@
-//! `multipath.conf` and the files of `/etc/multipath/conf.d` (multipath.conf(5)).
+//! `multipath.conf` and the files in `/etc/multipath/conf.d` (multipath.conf(5)).
 //!
-//! Sections of one name are merged, and so are `device` sections of the same vendor, product and revision: the last value of a key
-//! counts. The values of `overrides` count more than those of a device. `no_path_retry` decides over `queue_if_no_path` of `features`.
-//! Where multipath itself was asked (`multipath -t`), its values decide.
+//! Sections with the same name are merged, and so are `device` sections with the same vendor,
+//! product and revision; the last value of a key takes effect. Values in `overrides` take
+//! precedence over those of a device. `no_path_retry` takes precedence over `queue_if_no_path` in
+//! `features`. If the capture has the output of `multipath -t`, its values take precedence.
 
 mod syntax;
 
@@ -20,16 +21,16 @@ const FOLDER: &str = "/etc/multipath/conf.d/";
 /// A value with its origin.
 type Said = (String, String);
 
-/// What the files say.
+/// What the files set.
 #[derive(Debug, Default)]
 struct Conf {
     defaults: BTreeMap<String, Said>,
     overrides: BTreeMap<String, Said>,
-    /// Devices by vendor, product and revision, in the order found.
+    /// Devices by vendor, product and revision, in the order of reading.
     devices: Vec<([String; 3], BTreeMap<String, Said>)>,
-    /// Keys that sections of single maps set: they count more than those of devices.
+    /// Keys that sections of single maps set. They take precedence over those of devices.
     of_maps: BTreeMap<String, Vec<Said>>,
-    /// Why other values may count.
+    /// Why other values may be in effect.
     unread: Option<String>,
 }
 
@@ -81,7 +82,7 @@ impl Conf {
         }
     }
 
-    /// Merges a device section into the earlier one for the same devices.
+    /// Merges a device section with the earlier one for the same devices.
     fn merge(&mut self, block: BTreeMap<String, Said>) {
         let of = |key: &str| block.get(key).map(|(said, _)| said.clone()).unwrap_or_default();
         let name = [of("vendor"), of("product"), of("revision")];
@@ -94,7 +95,7 @@ impl Conf {
         }
     }
 
-    /// Takes the values that multipath itself says of the keys that files set.
+    /// Takes the values that multipath prints for the keys that the files set.
     fn take_answers(&mut self, asked: &Self) {
         fn take(own: &mut BTreeMap<String, Said>, asked: &BTreeMap<String, Said>) {
             for (key, said) in own {
@@ -131,7 +132,8 @@ impl Conf {
         let mut effective = device.clone();
         effective.extend(self.overrides.iter().map(|(key, said)| (key.clone(), said.clone())));
         without_queueing(&mut effective);
-        // The host's facts are those of the storage that the reports are about, else of the first listed.
+        // The facts of the host are those of NetApp storage, which the reports describe; otherwise
+        // those of the first device.
         let is_first = !facts.host.contains_key("multipath.device.vendor");
         for (key, (said, origin)) in &effective {
             let is_name = matches!(key.as_str(), "vendor" | "product" | "revision");
@@ -150,7 +152,8 @@ impl Conf {
                 facts.put(&format!("multipath.device.{key}"), said, origin);
             }
         }
-        // A file that was not read, or a section for one map, may set what the device leaves open.
+        // A file that was not read, or a section for one map, may set a key that the device does
+        // not set.
         let open = KEYS.iter().filter(|key| !effective.contains_key(**key));
         for key in open {
             let of_map = self.of_maps.get(*key).and_then(|said| said.first());
@@ -162,7 +165,7 @@ impl Conf {
     }
 }
 
-/// Keys of devices that rules ask for.
+/// Keys of devices that rules use.
 const KEYS: &[&str] = &[
     "failback",
     "features",
@@ -183,12 +186,12 @@ fn put_unless(unread: Option<&str>, name: &str, said: &str, origin: &str, facts:
     }
 }
 
-/// "0" is a text of features as well.
+/// "0" is a valid text of `features`, so it stays text.
 fn value_of(key: &str, said: &str) -> Value {
     if key == "features" { Value::from(said) } else { value(said) }
 }
 
-/// Whether two texts of a value are the same: `0` and `fail` of `no_path_retry` are.
+/// Whether two texts mean the same value, as `0` and `fail` of `no_path_retry` do.
 fn is_same(left: &str, right: &str) -> bool {
     let plain = |text: &str| match text {
         "0" => "fail".to_owned(),
@@ -198,7 +201,7 @@ fn is_same(left: &str, right: &str) -> bool {
     plain(left) == plain(right)
 }
 
-/// `no_path_retry` decides: beside it `queue_if_no_path` has no effect.
+/// If `no_path_retry` is set, `queue_if_no_path` has no effect and is removed.
 fn without_queueing(device: &mut BTreeMap<String, Said>) {
     if !device.contains_key("no_path_retry") {
         return;

@@ -7,7 +7,7 @@ use crate::collect::persistent::{put_setting, running_mtu};
 use crate::collect::text::{integer, lines, odd, pair, telling, truth, unquoted, words};
 use crate::facts::Facts;
 
-/// All facts of interfaces.
+/// Notes all facts of interfaces.
 pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
     let mut any = false;
     for (path, text) in collected.files_under("/sys/class/net/") {
@@ -47,7 +47,7 @@ fn attribute_of(nic: &str, attribute: &str, text: &str, origin: &str, facts: &mu
                 facts.put_of("nic", nic, "mtu", mtu, origin);
             }
         }
-        // -1 and "unknown" are what an interface without a link says.
+        // An interface without a link reports -1 or "unknown".
         "speed" => {
             if let Some(speed) = integer(text).filter(|speed| *speed > 0) {
                 facts.put_of("nic", nic, "speed_mbit", speed, origin);
@@ -59,7 +59,7 @@ fn attribute_of(nic: &str, attribute: &str, text: &str, origin: &str, facts: &mu
     }
 }
 
-/// `ip link`, `ip address`: a head line for each interface, addresses below.
+/// `ip link` and `ip address` print one head line for each interface, then its addresses.
 fn ip_link(text: &str, origin: &str, facts: &mut Facts) -> bool {
     let (mut nic, mut any) = (String::new(), false);
     for (_, line) in lines(text) {
@@ -89,7 +89,7 @@ pub(in crate::collect) fn address_of(nic: &str, address: &str, origin: &str, fac
     let fact = thing
         .entry("addresses".to_owned())
         .or_insert_with(|| crate::facts::Fact { value: crate::facts::Value::List(Vec::new()), origin: origin.to_owned() });
-    // A host with more addresses than this on one interface is no database host.
+    // No database host has more addresses on one interface.
     if let crate::facts::Value::List(list) = &mut fact.value
         && list.len() < 256
         && !list.contains(&address.into())
@@ -98,7 +98,7 @@ pub(in crate::collect) fn address_of(nic: &str, address: &str, origin: &str, fac
     }
 }
 
-/// `ifconfig -a` of Linux, old (`MTU:1500`) and new (`mtu 1500`).
+/// `ifconfig -a` of Linux in its old (`MTU:1500`) and new (`mtu 1500`) format.
 fn ifconfig(text: &str, origin: &str, facts: &mut Facts) -> bool {
     let (mut nic, mut any) = (String::new(), false);
     for (_, line) in lines(text) {
@@ -120,7 +120,8 @@ fn ifconfig(text: &str, origin: &str, facts: &mut Facts) -> bool {
     any
 }
 
-/// An address with the length of the mask beside it: `Mask:255.255.255.0`, `netmask 255.255.255.0`.
+/// An address with the prefix length of the mask in its line: `Mask:255.255.255.0`, `netmask
+/// 255.255.255.0`.
 fn with_mask(address: &str, line: &str) -> String {
     let after = line.split_once("Mask:").or_else(|| line.split_once(" netmask ")).map(|(_, rest)| rest);
     let mask = after.and_then(|rest| words(rest).next()).and_then(|mask| mask.parse::<Ipv4Addr>().ok());
@@ -131,7 +132,7 @@ fn with_mask(address: &str, line: &str) -> String {
 fn ethtool(rest: &str, text: &str, origin: &str, facts: &mut Facts) {
     let rest = rest.trim();
     let (flag, nic) = match rest.split_once(['-', ' ']) {
-        // A slug has lost its first hyphen.
+        // A slug has no leading hyphen.
         Some((flag @ ("i" | "a" | "k" | "g" | "c" | "S"), nic)) => (flag, nic),
         Some(("", tail)) => tail.split_once(' ').unwrap_or(("", tail)),
         _ => ("", rest),
@@ -192,7 +193,7 @@ fn ethtool(rest: &str, text: &str, origin: &str, facts: &mut Facts) {
     }
 }
 
-/// The MTU that the files of each distribution would set.
+/// Notes the MTU that the distribution's files set at a boot.
 fn persistent(collected: &Collected, facts: &mut Facts) {
     for (path, text) in collected.files_under("/etc/sysconfig/network-scripts/ifcfg-") {
         let nic = path.rsplit("ifcfg-").next().unwrap_or_default();

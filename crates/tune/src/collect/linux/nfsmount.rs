@@ -1,9 +1,10 @@
-//! Options that mount.nfs adds to those of fstab, a unit or a map: `/etc/nfsmount.conf` and the files of `/etc/nfsmount.conf.d`
-//! (nfsmount.conf(5)).
+//! Options that mount.nfs adds to those of fstab, a unit or a map: `/etc/nfsmount.conf` and the
+//! files in `/etc/nfsmount.conf.d` (nfsmount.conf(5)).
 //!
-//! mount.nfs appends the options of the sections for the mount point, for the server and for all mounts, in this order, each unless the
-//! option was given before. It compares names only: to `hard` of fstab it adds `soft` of the file, and the last one counts
-//! (`mount.nfs -f -v` shows the result).
+//! mount.nfs appends the options of the sections for the mount point, the server and all mounts, in
+//! this order. It skips an option that was given before, but compares only names: after `hard` in
+//! fstab it adds `soft` of the file, and the last one takes effect (`mount.nfs -f -v` shows the
+//! result).
 
 use crate::collect::collected::{Collected, State};
 use crate::collect::linux::drop_ins::{Part, parts};
@@ -13,15 +14,15 @@ use crate::collect::text::{pair, telling, unquoted};
 const MAIN: &str = "/etc/nfsmount.conf";
 const FOLDER: &str = "/etc/nfsmount.conf.d/";
 
-/// A section: its kind and its name, lower case.
+/// A section: its kind and its name in lower case.
 type Section = (String, String);
 
-/// What the files say.
+/// What the files set.
 #[derive(Debug, Default)]
 pub(in crate::collect) struct NfsMountConf {
-    /// Sections with key (lower case) and value, in the order of reading.
+    /// Sections with key (in lower case) and value, in the order of reading.
     values: Vec<(Section, String, String)>,
-    /// Why they are not known.
+    /// Why the files are not known completely.
     pub(in crate::collect) unread: Option<String>,
 }
 
@@ -66,19 +67,19 @@ impl NfsMountConf {
         }
     }
 
-    /// A value replaces the one of the same key in all sections of its kind, be they for other servers: so mount.nfs stores them
-    /// (nfs-utils, conf_remove_now).
+    /// Sets a value. It replaces the value of the same key in all sections of the same kind, even
+    /// in those for other servers, because mount.nfs stores them so (nfs-utils, conf_remove_now).
     fn set(&mut self, section: &Section, key: String, said: String) {
         self.values.retain(|((kind, _), known, _)| (kind, known) != (&section.0, &key));
         self.values.push((section.clone(), key, said));
     }
 
-    /// The options of a mount with what the files add to its own.
+    /// The options of a mount, followed by those that the files add.
     pub(in crate::collect) fn with(&self, point: &str, server: &str, own: &[String]) -> Vec<String> {
         let mut options = own.to_vec();
         for (kind, name) in [("mountpoint", point), ("server", server), ("nfsmount_global_options", "")] {
             let is_of = |((known, of), ..): &&(Section, String, String)| known == kind && of.eq_ignore_ascii_case(name);
-            // mount.nfs goes through the values from the last one.
+            // mount.nfs processes the values from the last to the first.
             for (_, key, value) in self.values.iter().rev().filter(is_of) {
                 let is_given = options.iter().any(|option| is_same(option, key));
                 options.extend((!is_given).then(|| option_of(key, value)));
@@ -88,15 +89,16 @@ impl NfsMountConf {
     }
 }
 
-/// `MountPoint "/srv/pg"`, `Server "filer"`, `NFSMount_Global_Options`.
+/// The section in a head: `MountPoint "/srv/pg"`, `Server "filer"`, `NFSMount_Global_Options`.
 fn section_of(head: &str) -> Section {
-    // Without a name in quotes, all of it is the kind.
+    // If no name is in quotes, the complete head is the kind.
     let (kind, name) = head.split_once('"').unwrap_or((head, ""));
     let name = name.split('"').next().unwrap_or_default();
     (kind.trim().to_ascii_lowercase(), name.to_ascii_lowercase())
 }
 
-/// Whether an option of a mount is the one that a key names: `noac` is `ac`, and `nfsvers` is `vers`.
+/// Whether a key sets the same option as one of a mount: `noac` and `ac` are the same, and so are
+/// `nfsvers` and `vers`.
 fn is_same(option: &str, key: &str) -> bool {
     let name = option.split('=').next().unwrap_or(option);
     let bare = |name: &str| name.strip_prefix("no").unwrap_or(name).to_owned();
@@ -115,7 +117,7 @@ fn option_of(key: &str, value: &str) -> String {
     }
 }
 
-/// `32k` is 32768.
+/// A size in bytes: `32k` becomes 32768.
 fn bytes_of(value: &str) -> String {
     let is_size = value.ends_with(['k', 'm', 'g']);
     let bytes = is_size.then(|| crate::collect::text::bytes(value)).flatten();

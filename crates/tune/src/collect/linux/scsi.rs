@@ -1,4 +1,4 @@
-//! iSCSI and Fibre Channel of Linux, and the maps of multipath.
+//! iSCSI and Fibre Channel of Linux, and multipath maps.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::collect::collected::Collected;
 use crate::collect::text::{self, integer, lines, odd, pair, telling, value, words};
 use crate::facts::{Facts, Value};
 
-/// All of them.
+/// Notes all these facts.
 pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
     iscsid(collected, facts);
     for (rest, output) in collected.outputs("iscsiadm") {
@@ -36,7 +36,8 @@ pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
     }
 }
 
-/// `/etc/iscsi/iscsid.conf`. iscsid assigns each line, so the last one of a key counts (open-iscsi, idbm_recinfo_config).
+/// `/etc/iscsi/iscsid.conf`. iscsid assigns line by line, so the last value of a key takes effect
+/// (open-iscsi, idbm_recinfo_config).
 fn iscsid(collected: &Collected, facts: &mut Facts) {
     const ISCSID: &str = "/etc/iscsi/iscsid.conf";
     let Some(text) = collected.file(ISCSID) else { return facts.put_unknown("iscsid.", &collected.why(ISCSID)) };
@@ -52,7 +53,7 @@ fn iscsid(collected: &Collected, facts: &mut Facts) {
     }
 }
 
-/// `iscsiadm -m session -P 3`.
+/// Output of `iscsiadm -m session -P 3`.
 fn sessions(text: &str, origin: &str, facts: &mut Facts) {
     let (mut target, mut portal, mut session) = (String::new(), String::new(), None::<String>);
     let mut disks: BTreeMap<String, Vec<Value>> = BTreeMap::new();
@@ -100,7 +101,7 @@ fn sessions(text: &str, origin: &str, facts: &mut Facts) {
     }
 }
 
-/// `MaxBurstLength` as `max_burst_length`.
+/// `MaxBurstLength` becomes `max_burst_length`.
 fn snake(name: &str) -> String {
     let mut snake = String::new();
     let mut before = true;
@@ -114,7 +115,8 @@ fn snake(name: &str) -> String {
     snake
 }
 
-/// `iscsiadm -m node -o show`: records with `node.session.cmds_max = 128`; they hold for sessions to the same target.
+/// Output of `iscsiadm -m node -o show`: records with lines such as `node.session.cmds_max = 128`.
+/// They apply to sessions with the same target.
 fn records(text: &str, origin: &str, facts: &mut Facts) {
     const KEYS: &[(&str, &str)] = &[
         ("node.session.cmds_max", "cmds_max"),
@@ -185,7 +187,7 @@ fn fibre(collected: &Collected, facts: &mut Facts) {
     }
 }
 
-/// `multipath -ll`, old and new.
+/// Output of `multipath -ll` in its old and new format.
 fn multipath_maps(text: &str, origin: &str, facts: &mut Facts) {
     let mut map: Option<(String, i64)> = None;
     for (_, line) in lines(text) {
@@ -206,7 +208,7 @@ fn multipath_maps(text: &str, origin: &str, facts: &mut Facts) {
         if line.starts_with("size=") || line.starts_with("[size=") {
             map_line(name, line, origin, facts);
         } else if let Some(policy) = between(line, "policy='", "'").or_else(|| between(line, "\\_ ", " [prio")) {
-            // Groups of one map have the same policy.
+            // All path groups of a map have the same policy.
             if facts.value_of("multipath_map", name, "path_selector").is_none() {
                 facts.put_of("multipath_map", name, "path_selector", policy, origin);
             }

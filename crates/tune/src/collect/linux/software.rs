@@ -81,7 +81,8 @@ fn packages(collected: &Collected, facts: &mut Facts) {
     }
 }
 
-/// Several versions of one package (kernels) are no contradiction: the last one listed stays.
+/// Several installed versions of one package, as of kernels, are not a contradiction. The last one
+/// in the list is kept.
 fn package(name: &str, version: &str, origin: &str, facts: &mut Facts) {
     let name = format!("package.{name}");
     facts.host.remove(&name);

@@ -1,4 +1,4 @@
-//! Kernel settings of Linux: in force, and as they will be after a boot.
+//! Kernel settings of Linux: the values in force, and those after a boot.
 
 mod boot;
 
@@ -13,7 +13,7 @@ use boot::Boot;
 pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
     let mut running: BTreeMap<String, Fact> = BTreeMap::new();
     for (_, output) in collected.outputs("sysctl -a") {
-        // `sysctl -a` reports what it may not read in lines without `=`.
+        // `sysctl -a` reports settings that it may not read in lines without `=`.
         for (key, text) in telling(&output.text, &['#', ';']).filter_map(|(_, line)| pair(line, '=')) {
             put_sysctl("sysctl", key, value(text), &output.line, facts);
             running.insert(key.to_owned(), Fact { value: value(text), origin: output.line.clone() });
@@ -44,26 +44,29 @@ pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
     }
 }
 
-/// Kernel settings below `vm` of which each sets its other to 0. Source: kernel documentation, admin-guide/sysctl/vm.
+/// Pairs of settings below `vm`. Setting one of a pair makes the other 0. Source: kernel
+/// documentation, admin-guide/sysctl/vm.
 const VM_PAIRS: &[[&str; 2]] = &[
     ["dirty_bytes", "dirty_ratio"],
     ["dirty_background_bytes", "dirty_background_ratio"],
     ["overcommit_kbytes", "overcommit_ratio"],
 ];
 
-/// The setting below `vm` that is set to 0 when this one is set.
+/// The setting below `vm` that becomes 0 when this one is set.
 pub(crate) fn other_of_pair(name: &str) -> Option<&'static str> {
     let [one, two] = VM_PAIRS.iter().find(|pair| pair.contains(&name))?;
     Some(if *one == name { two } else { one })
 }
 
-/// Whether a setting is 0 because the other of its pair is set too, which happens at each boot.
+/// Whether a setting is 0 because the configuration also sets the other of its pair. This happens
+/// at each boot.
 fn is_zeroed(key: &str, now: &Fact, boot: &Boot) -> bool {
     let other = key.strip_prefix("vm.").and_then(other_of_pair);
     now.value == Value::Int(0) && other.is_some_and(|other| boot.copies.contains_key(&format!("vm.{other}")))
 }
 
-/// The value that a setting has after a boot, with all copies in the order of reading; or that it is not known.
+/// Notes the value that a setting has after a boot, with all copies in the order of reading; or
+/// that the value is not known.
 fn put_persistent(key: &str, copies: &[(Value, String)], unknown: Option<&str>, running: Option<&Fact>, facts: &mut Facts) {
     let Some((value, origin)) = copies.last().cloned() else { return };
     match unknown {
@@ -91,7 +94,8 @@ fn put_persistent(key: &str, copies: &[(Value, String)], unknown: Option<&str>, 
     facts.put_of("setting", &name, "values", Value::List(values), &origin);
 }
 
-/// Notes a value; of several numbers each by its place as well, from 1: `sysctl.net.ipv4.tcp_rmem.3`.
+/// Notes a value. Several numbers are also noted one by one, counted from 1:
+/// `sysctl.net.ipv4.tcp_rmem.3`.
 fn put_sysctl(prefix: &str, key: &str, value: Value, origin: &str, facts: &mut Facts) {
     if let Value::Text(text) = &value {
         let parts: Option<Vec<i64>> = words(text).map(integer).collect();
@@ -106,7 +110,7 @@ fn put_sysctl(prefix: &str, key: &str, value: Value, origin: &str, facts: &mut F
 mod tests {
     use super::*;
 
-    /// The kernel parameters of which the running value and the one after a boot are compared.
+    /// The kernel parameters whose running value is compared with the value after a boot.
     fn compared(running: &[u8], file: &[u8]) -> Vec<String> {
         let mut collected = Collected::default();
         collected.take_command("sysctl -a", running, Some(0));

@@ -1,4 +1,5 @@
-//! Resource limits of users on Linux: limits.conf(5), and which services apply them (pam_limits).
+//! Resource limits of users on Linux (limits.conf(5)), and the services that apply them
+//! (pam_limits).
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,7 @@ pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
                 odd(facts, path, number, line);
                 continue;
             };
-            // Beyond any number, so that a rule can ask for at least so many.
+            // The largest number, so that a rule can require a minimum.
             let amount = match *amount {
                 "unlimited" | "infinity" | "-1" => Value::Int(i64::MAX),
                 amount => value(amount),

@@ -1,7 +1,8 @@
-//! Mount options that say the same thing twice, or contradict each other: the last one counts (mount(8), nfs(5), and the kernel's parser of
-//! NFS options, fs/nfs/fs_context.c).
+//! Mount options that repeat or contradict each other. The last one takes effect (mount(8), nfs(5),
+//! and the kernel's parser of NFS options, fs/nfs/fs_context.c).
 
-/// Pairs of options that undo each other, beside `X` and `noX`.
+/// Options, each with the name of its slot. Options of one slot replace each other, and so do `X`
+/// and `noX`.
 const OPPOSITES: &[(&str, &str)] = &[
     ("softerr", "hard"),
     ("soft", "hard"),
@@ -23,26 +24,27 @@ const OPPOSITES: &[(&str, &str)] = &[
     ("rdma", "proto"),
 ];
 
-/// What an option decides: `soft` and `hard` the same, `rsize=1` and `rsize=2` too.
+/// The slot of an option, which is what it decides: `soft` and `hard` have the same, and so have
+/// `rsize=1` and `rsize=2`.
 pub(in crate::collect) fn slot(option: &str) -> &str {
     let key = option.split('=').next().unwrap_or(option);
     let opposite = OPPOSITES.iter().find(|(name, _)| *name == key).map(|(_, slot)| *slot);
     opposite.unwrap_or_else(|| key.strip_prefix("no").filter(|rest| !rest.is_empty()).unwrap_or(key))
 }
 
-/// The options that count: of each slot the last.
+/// The options that take effect: the last one of each slot.
 pub(in crate::collect) fn last_of_each(options: &[String]) -> Vec<String> {
     let mut kept: Vec<String> = Vec::new();
     for (at, option) in options.iter().enumerate() {
         if !options[at + 1..].iter().any(|later| slot(later) == slot(option)) {
-            // `nohard` is what mount.nfs makes of `Hard=False`.
+            // mount.nfs turns `Hard=False` into `nohard`.
             kept.push(if option == "nohard" { "soft".to_owned() } else { option.clone() });
         }
     }
     kept
 }
 
-/// The options as other systems read them: of each key the first.
+/// The options as other systems read them: the first one of each key.
 pub(in crate::collect) fn first_of_each(options: &[String]) -> Vec<String> {
     let mut kept = Vec::new();
     super::merge(&mut kept, options.iter().cloned());

@@ -1,4 +1,4 @@
-//! The filer whose console is in a capture: its names, and the addresses of its ports.
+//! The filer whose console is in a capture: its names and the addresses of its ports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -12,21 +12,21 @@ use crate::facts::Facts;
 struct Port {
     address: IpAddr,
     bits: u32,
-    /// Its name in `/etc/rc`.
+    /// Its host name in `/etc/rc`.
     called: Option<String>,
 }
 
 /// A filer.
 pub(super) struct Filer {
     name: Option<String>,
-    /// Its default gateway, and whether its start-up file was read, which names it.
+    /// Its default gateway, and whether its start-up file, which names the gateway, was read.
     gateway: Option<IpAddr>,
     has_rc: bool,
     ports: BTreeMap<String, Port>,
 }
 
 impl Filer {
-    /// The filer of the facts of a console; `None` where no port has an address.
+    /// Reads the filer from the facts of its console; `None` if no port has an address.
     pub(super) fn read(facts: &Facts) -> Option<Self> {
         let mut ports = BTreeMap::new();
         for (name, port) in facts.things.get("ontap_if").into_iter().flatten().take(PORTS_MAX) {
@@ -41,7 +41,7 @@ impl Filer {
         (!ports.is_empty()).then_some(Self { has_rc: name.is_some(), name, gateway, ports })
     }
 
-    /// Names of its ports with their addresses.
+    /// Names of its ports, with their addresses.
     pub(super) fn names(&self) -> impl Iterator<Item = (String, IpAddr)> {
         self.ports.values().filter_map(|port| Some((port.called.clone()?, port.address)))
     }
@@ -51,14 +51,15 @@ impl Filer {
         self.ports.get(port).map(|port| port.address)
     }
 
-    /// Whether a server of this name, with this address where it is known, is this filer.
+    /// Whether a server is this filer. `address` is the server's address, if it is known.
     pub(super) fn is_called(&self, name: &str, address: Option<IpAddr>) -> bool {
         let is_port = |port: &Port| port.called.as_deref() == Some(name) || address == Some(port.address);
         self.name.as_deref() == Some(name) || self.ports.values().any(is_port)
     }
 
-    /// Whether ports carry data of the host, as far as that is known: those with an address that it uses, and their like: in a net
-    /// with an interface of the host, and not the one that leads to the default gateway. `is_linked` says which nets these are, or that nobody knows.
+    /// Whether ports carry data of the host, if this is known. A port does if the host uses its
+    /// address, or if it is in the network of one of the host's interfaces and does not lead to the
+    /// default gateway. `is_linked` says whether an address is in such a network.
     pub(super) fn storage_ports(
         &self,
         used: &BTreeSet<IpAddr>,
@@ -67,7 +68,7 @@ impl Filer {
         let is_public = |port: &Port| self.gateway.is_some_and(|gateway| in_net(port.address, port.bits, gateway));
         let is_like = |port: &Port| match is_linked(port.address) {
             _ if is_public(port) => Some(false),
-            // Without its start-up file the way to its default gateway may be any.
+            // Without the start-up file, any port may lead to the default gateway.
             Some(true) if !self.has_rc => None,
             linked => linked,
         };

@@ -1,4 +1,4 @@
-//! Ways of a host to addresses: nets of its interfaces, and the tables that it prints.
+//! Routes of a host: the networks of its interfaces, and its routing tables.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -9,21 +9,22 @@ use crate::collect::limits::ROUTES_MAX;
 use crate::collect::text::{integer, lines, telling, words};
 use crate::facts::{Facts, Value};
 
-/// A way to addresses: net, bits of it, interface.
+/// A route: network, prefix length, interface.
 #[derive(Debug)]
 pub(in crate::collect) struct Route {
     pub(super) net: IpAddr,
     pub(in crate::collect) bits: u32,
     pub(in crate::collect) interface: String,
-    /// Whether the interface is in the net itself.
+    /// Whether the interface is in the network itself, so that no gateway is needed.
     pub(super) is_direct: bool,
 }
 
-/// All ways, and the default gateways.
+/// All routes, and the default gateways.
 pub(in crate::collect) fn routes(collected: &Collected, facts: &Facts) -> (Vec<Route>, BTreeSet<IpAddr>) {
     let mut routes = of_interfaces(facts);
     let mut gateways = BTreeSet::new();
-    // Interface, net and mask as hexadecimal numbers in the byte order of the machine (proc(5)); Millrace's is little-endian.
+    // Network and mask are hexadecimal numbers in the host's byte order (proc(5)). Millrace runs on
+    // little-endian hosts.
     for (_, line) in collected.file("/proc/net/route").into_iter().flat_map(|text| lines(text).skip(1)) {
         if let [interface, destination, gateway, _, _, _, _, mask, ..] = words(line).collect::<Vec<_>>().as_slice()
             && let [Ok(destination), Ok(gateway), Ok(mask)] =
@@ -57,14 +58,14 @@ pub(in crate::collect) fn routes(collected: &Collected, facts: &Facts) -> (Vec<R
     (routes, gateways)
 }
 
-/// `default 10.1.1.1 UG …`, `0.0.0.0 10.1.1.1 …` of `netstat -rn`.
+/// The gateway in a line `default 10.1.1.1 UG …` or `0.0.0.0 10.1.1.1 …` of `netstat -rn`.
 fn default_gateway(line: &str) -> Option<IpAddr> {
     let mut all = words(line);
     all.next().filter(|target| matches!(*target, "default" | "0.0.0.0" | "default/0"))?;
     all.next()?.parse().ok()
 }
 
-/// The nets that interfaces are in.
+/// Routes to the networks of the interfaces.
 fn of_interfaces(facts: &Facts) -> Vec<Route> {
     let mut routes = Vec::new();
     for (kind, (name, interface)) in KINDS.into_iter().flat_map(|kind| {
@@ -87,13 +88,13 @@ fn of_interfaces(facts: &Facts) -> Vec<Route> {
     routes
 }
 
-/// The longest mask of whole octets that makes this network of an address: where both differ, the mask ends.
+/// The longest prefix of whole octets that address and network share.
 fn bits_at_most(address: Ipv4Addr, network: Ipv4Addr) -> u32 {
     let differing = u32::from(address) ^ u32::from(network);
     differing.leading_zeros() / 8 * 8
 }
 
-/// `10.0.1.5/24` on an interface; without bits the whole address.
+/// A route for `10.0.1.5/24` on an interface. Without a length, the network is one address.
 pub(super) fn net(text: &str, interface: &str) -> Option<Route> {
     let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, integer(bits)));
     let net: IpAddr = address.parse().ok()?;
@@ -102,12 +103,12 @@ pub(super) fn net(text: &str, interface: &str) -> Option<Route> {
     Some(Route { net, bits, interface: interface.to_owned(), is_direct: true })
 }
 
-/// Whether an address is in the net of a route.
+/// Whether the network of a route contains an address.
 pub(in crate::collect) fn holds(route: &Route, address: IpAddr) -> bool {
     in_net(route.net, route.bits, address)
 }
 
-/// Whether an address is in the net of another one with these bits.
+/// Whether the network of `net`, with this prefix length, contains an address.
 pub(super) fn in_net(net: IpAddr, bits: u32, address: IpAddr) -> bool {
     let same = |left: u128, right: u128, width: u32| {
         let free = width - bits.min(width);

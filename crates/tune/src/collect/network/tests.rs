@@ -80,7 +80,8 @@ fn hpux_has_its_nets_by_their_numbers() {
     assert_eq!((storage(&facts, "lan", "lan1"), storage(&facts, "lan", "lan0")), (Some(true), Some(false)));
 }
 
-/// A host with three interfaces and a filer with four ports, of which one is in the net of the default gateway.
+/// A host with three interfaces and a filer with four ports, one of which is in the network of the
+/// default gateway.
 fn with_filer(default_gateway: Option<&str>) -> Facts {
     let mut facts = Facts::default();
     for (name, address) in [("eth0", "10.1.1.31/24"), ("eth2", "10.61.163.31/24"), ("eth3", "10.61.164.31/24")] {
@@ -107,7 +108,7 @@ fn the_links_beside_the_one_that_is_used_are_storage_and_the_public_one_is_not()
         ("ontap_if", "e0", Some(false)),
         ("ontap_if", "e1", Some(true)),
         ("ontap_if", "e2", Some(true)),
-        // The host has no interface in its net.
+        // The host has no interface in the network of this port.
         ("ontap_if", "e3", Some(false)),
         ("nic", "eth0", Some(false)),
         ("nic", "eth2", Some(true)),

@@ -1,5 +1,5 @@
-//! The syntax of `multipath.conf`, as libmultipath reads it: a line has a keyword and a value, the name of a section opens it and `}`
-//! closes it. What follows a value on its line is ignored.
+//! The syntax of `multipath.conf` as libmultipath reads it. A line has a keyword and a value. The
+//! name of a section opens it, and `}` closes it. Text after a value on the same line is ignored.
 
 use crate::collect::text::{lines, odd};
 use crate::facts::Facts;
@@ -7,15 +7,16 @@ use crate::facts::Facts;
 /// A value, or the end of a section.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Item<'a> {
-    /// The sections around it, the outermost first; of an end, with the one that ends.
+    /// The sections around it, the outermost first. For an end, the last one is the section that
+    /// ends.
     pub(super) sections: Vec<&'a str>,
     /// Keyword and value, without quotes. `None` at the end of a section.
     pub(super) entry: Option<(&'a str, String)>,
-    /// File and line.
+    /// The file and line.
     pub(super) origin: String,
 }
 
-/// Sections, each with the one that it stands in; an empty text is the top.
+/// Pairs of a section's parent and its name. An empty parent is the top level.
 const SECTIONS: &[(&str, &str)] = &[
     ("", "blacklist"),
     ("", "blacklist_exceptions"),
@@ -30,7 +31,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("overrides", "protocol"),
 ];
 
-/// All values and ends of sections. Lines without a meaning are remarked.
+/// All values and ends of sections. A line that is neither gets a remark.
 pub(super) fn items<'a>(text: &'a str, path: &str, facts: &mut Facts) -> Vec<Item<'a>> {
     let mut found = Vec::new();
     let mut open: Vec<&'a str> = Vec::new();
@@ -45,12 +46,13 @@ pub(super) fn items<'a>(text: &'a str, path: &str, facts: &mut Facts) -> Vec<Ite
             }
             continue;
         }
-        // A brace alone follows the name of its section.
+        // A line that contains only the brace of a section.
         if keyword.is_empty() {
             continue;
         }
         let within = open.last().copied().unwrap_or_default();
-        // These two need the brace on their line: else libmultipath misses their value and ignores them.
+        // Without the brace on the same line, libmultipath expects a value for these two and
+        // ignores them.
         let is_open = !matches!(keyword, "overrides" | "protocol") || !rest.trim().is_empty();
         if is_open && SECTIONS.contains(&(within, keyword)) {
             open.push(keyword);
@@ -71,7 +73,7 @@ fn is_end(letter: char) -> bool {
     letter.is_whitespace() || "{}\"#!".contains(letter)
 }
 
-/// A value: a word, or a text in quotes, in which a doubled quote is one.
+/// A value: a word, or a text in quotes. A doubled quote in the text means one.
 fn value(rest: &str) -> Option<String> {
     let Some(inner) = rest.strip_prefix('"') else {
         let word = &rest[..rest.find(is_end).unwrap_or(rest.len())];

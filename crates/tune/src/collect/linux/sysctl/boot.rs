@@ -1,5 +1,5 @@
-//! What sets kernel parameters at boot: the files of `sysctl.d` in the order of systemd-sysctl (sysctl.d(5)), or of `sysctl --system`
-//! (sysctl(8)) on systems without systemd.
+//! Kernel parameters that are set at boot: the files of `sysctl.d` in the order of systemd-sysctl
+//! (sysctl.d(5)), or in the order of `sysctl --system` (sysctl(8)) on systems without systemd.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,29 +9,31 @@ use crate::collect::linux::has_systemd;
 use crate::collect::text::{odd, telling, value};
 use crate::facts::{Facts, Value};
 
-/// Folders of systemd-sysctl, the one that counts most first.
+/// Folders of systemd-sysctl. The first one takes precedence.
 const FOLDERS: &[&str] =
     &["/etc/sysctl.d/", "/run/sysctl.d/", "/usr/local/lib/sysctl.d/", "/usr/lib/sysctl.d/", "/lib/sysctl.d/"];
 
-/// The old file, which systemd reads only by a link in one of the folders.
+/// The old file. systemd reads it only if a folder contains a link to it.
 const OLD: &str = "/etc/sysctl.conf";
 
-/// Most copies of one key; a file with a thousand is no configuration.
+/// Copies of one key that are kept. A real configuration has fewer.
 const COPIES_MAX: usize = 64;
 
 /// What the files set.
 #[derive(Debug, Default)]
 pub(super) struct Boot {
-    /// Values of each key with their origins, in the order of reading. The last one counts.
+    /// Values of each key with their origins, in the order of reading. The last one takes effect.
     pub(super) copies: BTreeMap<String, Vec<(Value, String)>>,
-    /// The position of the part that sets each key last. A key that only patterns set is not here.
+    /// The position of the last part that sets each key by name. Keys that only patterns set are
+    /// missing.
     set_at: BTreeMap<String, usize>,
-    /// Why parts were not read, by position.
+    /// The parts that were not read: position and reason.
     unread: Vec<(usize, String)>,
 }
 
 impl Boot {
-    /// Reads the files. `running` are the keys of the running kernel, which patterns stand for.
+    /// Reads the files. `running` has the keys of the running kernel, which patterns are matched
+    /// with.
     pub(super) fn read(collected: &Collected, running: &[&str], facts: &mut Facts) -> Self {
         let mut boot = Self::default();
         let mut patterns = Vec::new();
@@ -61,7 +63,7 @@ impl Boot {
                 }
             }
         }
-        // A pattern never changes what a line sets by name, whichever comes first.
+        // A pattern never changes a key that a line sets by name, in whichever order they come.
         for (pattern, said, origin) in patterns {
             let free = |key: &&&str| !boot.set_at.contains_key(**key) && !excluded.contains(**key) && matches(&pattern, key);
             let keys: Vec<String> = running.iter().filter(free).map(|key| (*key).to_owned()).collect();
@@ -73,8 +75,9 @@ impl Boot {
         boot
     }
 
-    /// `sysctl --system` reads the old file last, whatever systemd does: that the two differ is a fault of its own, so its copies are
-    /// listed, before those that count.
+    /// Adds the copies in the old file. On a system with systemd, `sysctl --system` still reads it
+    /// last. A rule compares the two, so its copies are listed first, before those that take
+    /// effect.
     fn add_old(&mut self, text: &str) {
         for (number, line) in telling(text, &['#', ';']) {
             if let Some(Line::Set(key, said)) = Line::of(line)
@@ -101,13 +104,14 @@ impl Boot {
         Some(reason.clone())
     }
 
-    /// Why keys that no file sets are not known to be unset.
+    /// Why it is not known which keys are not set.
     pub(super) fn unread(&self) -> Option<String> {
         self.unread.first().map(|(_, reason)| reason.clone())
     }
 }
 
-/// The parts in the order of reading: as `systemd-analyze cat-config` gives them, else by the rules.
+/// The parts in the order of reading: as `systemd-analyze cat-config` prints them, otherwise by the
+/// rules of the man pages.
 fn order(collected: &Collected, systemd: bool) -> Vec<Part<'_>> {
     let asked =
         collected.outputs("systemd-analyze cat-config").find(|(rest, output)| rest.contains("sysctl") && output.exit == Some(0));
@@ -153,9 +157,9 @@ fn printed(text: &str) -> Vec<Part<'_>> {
 /// A line of such a file.
 #[derive(Debug, PartialEq, Eq)]
 enum Line<'a> {
-    /// `key = value`, also after a `-`, which ignores errors of it.
+    /// `key = value`. A `-` before it means that errors are ignored.
     Set(String, &'a str),
-    /// `-key`: patterns do not set it.
+    /// `-key`: patterns do not set this key.
     Exclude(String),
 }
 
@@ -172,7 +176,8 @@ impl<'a> Line<'a> {
     }
 }
 
-/// A key with dots between its parts. The first separator says whether slashes or dots separate; the other ones are part of a name.
+/// A key with dots between its parts. The first separator decides whether slashes or dots separate;
+/// the others belong to a name.
 pub(super) fn dotted(key: &str) -> String {
     match key.find(['.', '/']).map(|at| key.as_bytes()[at]) {
         Some(b'/') => key.replace('.', "\u{0}").replace('/', ".").replace('\u{0}', "/"),
@@ -184,7 +189,7 @@ fn is_pattern(key: &str) -> bool {
     key.contains(['*', '?', '['])
 }
 
-/// Whether a pattern of glob(7) stands for a key; neither `*` nor `?` stands for a separator.
+/// Whether a pattern of glob(7) matches a key. `*` and `?` do not match a separator.
 fn matches(pattern: &str, key: &str) -> bool {
     let (patterns, names): (Vec<&str>, Vec<&str>) = (pattern.split('.').collect(), key.split('.').collect());
     patterns.len() == names.len()

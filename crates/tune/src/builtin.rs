@@ -1,5 +1,4 @@
-//! The files of `rules/`, compiled into the program: name and text. `cargo run -p tune --example
-//! renew` writes this file.
+//! The files of `rules/` as they are in the program: name, text. Written by `cargo run -p tune --example renew`.
 
 pub(crate) const FILES: &[(&str, &str)] = &[
     ("rules/aix/db.toml", include_str!("../../../rules/aix/db.toml")),

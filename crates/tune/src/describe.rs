@@ -18,7 +18,7 @@ pub fn source(source: &Source) -> String {
     }
 }
 
-/// Who says otherwise, and what: `reversed by nfs(5): …`.
+/// The source that contradicts a rule, and what it says: `reversed by nfs(5): …`.
 #[must_use]
 pub fn standing(standing: &Standing) -> String {
     let kind = match standing.kind {
@@ -29,7 +29,7 @@ pub fn standing(standing: &Standing) -> String {
     format!("{kind} {}: {}", standing.by, standing.says)
 }
 
-/// What it takes for a change to be in force.
+/// When a change is in force.
 #[must_use]
 pub fn activation(activation: Activation) -> &'static str {
     match activation {
@@ -42,7 +42,7 @@ pub fn activation(activation: Activation) -> &'static str {
     }
 }
 
-/// What the user does so that a written change is in force; `None` if it is in force at once.
+/// What the user does to put a written change in force; `None` if it is in force at once.
 #[must_use]
 pub fn activating(activation: Activation) -> Option<&'static str> {
     match activation {
@@ -55,7 +55,7 @@ pub fn activating(activation: Activation) -> Option<&'static str> {
     }
 }
 
-/// One word for how bad it is.
+/// The word for a severity.
 #[must_use]
 pub fn severity(severity: Severity) -> &'static str {
     match severity {
@@ -67,7 +67,7 @@ pub fn severity(severity: Severity) -> &'static str {
     }
 }
 
-/// What holds of a rule today.
+/// The status of a rule today, in words.
 #[must_use]
 pub fn status(status: Status) -> &'static str {
     match status {
@@ -81,7 +81,7 @@ pub fn status(status: Status) -> &'static str {
     }
 }
 
-/// A layer's name as a heading.
+/// The name of a layer in headings.
 #[must_use]
 pub fn layer(layer: &str) -> &str {
     match layer {
@@ -102,7 +102,7 @@ pub fn layer(layer: &str) -> &str {
     }
 }
 
-/// A platform's name.
+/// The name of a platform.
 #[must_use]
 pub fn platform(platform: &str) -> &str {
     match platform {
@@ -130,7 +130,8 @@ pub fn after(steps: &[String]) -> impl Iterator<Item = String> {
     steps.iter().map(|step| format!("afterwards {step}"))
 }
 
-/// A setting with its value as a person would make it. `device` is the thing judged, `platform` where it lives.
+/// A setting with its value, as a user would set it. `device` is the judged thing, and `platform`
+/// the system on which the setting is stored.
 #[must_use]
 pub fn setting(setting: &Setting, value: Option<&str>, device: Option<&str>, platform: Option<&str>) -> String {
     let key = setting.key.as_str();

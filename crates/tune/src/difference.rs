@@ -1,6 +1,7 @@
-//! What differs between two audits: findings that are new, gone or changed.
+//! The difference between two audits: findings that are new, gone or changed.
 //!
-//! A finding whose facts are missing in the second audit is changed, not gone: nobody has shown that it was set right.
+//! A finding whose facts are missing in the second audit is changed and not gone, because nothing
+//! shows that it was fixed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,26 +12,26 @@ use serde::Serialize;
 
 use crate::report::{fingerprint, severity, verdict};
 
-/// Version of the form that is printed as JSON.
+/// Version of the JSON format.
 const SCHEMA: u32 = 1;
 
-/// An audit, as far as a difference names it.
+/// An audit, as a difference names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Side {
-    /// Host.
+    /// The host.
     pub host: String,
     /// When its facts were taken.
     pub taken: String,
-    /// Version of the program.
+    /// The version of the program.
     pub program: String,
 }
 
-/// A finding that is there on one side only.
+/// A finding of only one audit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct One {
     /// Rule and subject, `RULE@SUBJECT`.
     pub name: String,
-    /// The title: what is wrong.
+    /// The title of the rule.
     pub title: String,
     /// How bad it is.
     pub severity: Severity,
@@ -38,51 +39,52 @@ pub struct One {
     pub found: Vec<String>,
 }
 
-/// How a judgement came out on one side.
+/// The result of a judgement in one audit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Outcome {
-    /// How it came out.
+    /// The verdict.
     pub verdict: Verdict,
     /// How bad it is.
     pub severity: Severity,
-    /// What was found, or what is missing.
+    /// What was found, or which facts are missing.
     pub found: Vec<String>,
 }
 
-/// A judgement that is a finding on one side at least, and came out otherwise on the other.
+/// A judgement that is a finding in at least one audit and has another result in the other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// Rule and subject, `RULE@SUBJECT`.
     pub name: String,
     /// The title after the change.
     pub title: String,
-    /// Before.
+    /// The result in the first audit.
     pub before: Outcome,
-    /// After.
+    /// The result in the second audit.
     pub after: Outcome,
 }
 
-/// What differs.
+/// The difference between two audits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// Version of this form.
+    /// The version of the JSON format.
     pub schema: u32,
     /// The first audit.
     pub before: Side,
     /// The second audit.
     pub after: Side,
-    /// Findings that only the second one has, worst first.
+    /// Findings that only the second audit has, the worst first.
     pub new: Vec<One>,
-    /// Findings that only the first one has: what was judged and is well now, or does not apply any more.
+    /// Findings that only the first audit has: the rule now holds or no longer applies.
     pub gone: Vec<One>,
-    /// Judgements that came out otherwise.
+    /// Judgements whose result changed.
     pub changed: Vec<Change>,
-    /// Findings that both have alike.
+    /// Number of findings that are the same in both.
     pub same: usize,
 }
 
 impl Difference {
-    /// Whether something counts that did not before: a new finding, a worse one, or one that nobody waives any more.
+    /// Whether a finding counts now that did not count before: a new one, a worse one, or one whose
+    /// waiver ended.
     #[must_use]
     pub fn is_worse(&self) -> bool {
         let counts = |severity: Severity| severity > Severity::Info;
@@ -95,7 +97,7 @@ impl Difference {
     }
 }
 
-/// What differs between two audits.
+/// Compares two audits.
 #[must_use]
 pub fn difference(before: &Audit, after: &Audit) -> Difference {
     let (old, new) = (by_name(before), by_name(after));
@@ -111,7 +113,7 @@ pub fn difference(before: &Audit, after: &Audit) -> Difference {
     for (name, then) in &new {
         match old.get(name) {
             None if then.verdict == Verdict::Finding => difference.new.push(one(name, then)),
-            // Passed judgements are stored only when asked for: they are no more than what is not there.
+            // Passed judgements are stored only on request, so they count like missing ones.
             Some(first) if first.verdict == Verdict::Passed && then.verdict == Verdict::Finding => {
                 difference.new.push(one(name, then));
             }
@@ -141,7 +143,7 @@ fn side(audit: &Audit) -> Side {
     Side { host: audit.host.clone(), taken: audit.taken.clone(), program: audit.program.clone() }
 }
 
-/// Judgements by name; a name that stands twice in a file keeps its first, which is the worst.
+/// Judgements by name. If a name occurs twice, the first one counts, which is the worst.
 fn by_name(audit: &Audit) -> BTreeMap<String, &Finding> {
     let mut by_name = BTreeMap::new();
     for finding in &audit.findings {
@@ -164,14 +166,14 @@ fn outcome(finding: &Finding) -> Outcome {
     Outcome { verdict: finding.verdict, severity: finding.severity, found }
 }
 
-/// The difference as indented JSON with a final line end.
+/// The difference as indented JSON with a final newline.
 #[must_use]
 pub fn json(difference: &Difference) -> String {
-    // Text and numbers with text for keys: there is nothing in it that JSON could not hold.
+    // Serialisation cannot fail: all keys are text, and all values are text or numbers.
     serde_json::to_string_pretty(difference).unwrap_or_default() + "\n"
 }
 
-/// The difference for people.
+/// The difference as text for a terminal.
 #[must_use]
 pub fn text(difference: &Difference) -> String {
     let Difference { before, after, new, gone, changed, same, .. } = difference;

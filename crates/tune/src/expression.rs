@@ -1,9 +1,11 @@
-//! The language of rules: expressions over facts with three values, yes, no and not known (Kleene's logic).
+//! The language of rules: expressions over facts with the three values yes, no and not known
+//! (Kleene's logic).
 //!
-//! `a or b`, `a and b`, `not a`; `== != < <= > >=`; `x in [1, 2]`, `x not in […]`; `text like 'glob*'`; `+ - * / %` on whole
-//! numbers; `64KiB`; `'text'`; names of facts bare or in backquotes; functions. What was never collected is not known, and
-//! so is everything that makes no sense of it: an order of text, a sum that overflows. docs/rule-schema.md is the page for
-//! those who write rules.
+//! `a or b`, `a and b`, `not a`; `== != < <= > >=`; `x in [1, 2]`, `x not in […]`; `text like
+//! 'glob*'`; `+ - * / %` on whole numbers; `64KiB`; `'text'`; names of facts bare or in backquotes;
+//! functions. A fact that was not collected is not known, and neither is the result of an operation
+//! that is not defined, such as an order of texts or a sum that overflows. docs/rule-schema.md
+//! describes the language for authors of rules.
 
 mod deviation;
 mod error;
@@ -19,37 +21,38 @@ use crate::quantity::{Unit, looked_at};
 
 pub use error::ParseError;
 
-/// An expression that was read.
+/// A parsed expression.
 #[derive(Debug, Clone)]
 pub struct Expression {
     text: String,
     root: Node,
 }
 
-/// What an expression came to.
+/// The result of an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// A value.
     Known(Value),
-    /// Nothing, for want of these facts.
+    /// Not known, because these facts are missing.
     Unknown(Vec<String>),
 }
 
-/// What an expression came to, and what it looked at on the way.
+/// The result of an expression, and the facts that it read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evaluation {
-    /// What it came to.
+    /// The result.
     pub outcome: Outcome,
-    /// Facts that were looked at, in order, each once.
+    /// The facts that it read, in order, each once.
     pub looked_at: Vec<Look>,
 }
 
-/// A fact that was looked at.
+/// A fact that an expression read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
-    /// Its name; of a thing other than the one judged, with that thing: `lun /vol/u02: queue_depth`.
+    /// Its name. For a thing other than the judged one, the name contains the thing: `lun /vol/u02:
+    /// queue_depth`.
     pub name: String,
-    /// Its value; absent when it is not known and the expression said what then.
+    /// Its value; `None` if the fact is not known and the expression allows for that.
     pub value: Option<Value>,
 }
 
@@ -94,7 +97,7 @@ enum Arithmetic {
     Rest,
 }
 
-/// What is said of all things of a kind.
+/// The quantifiers and aggregates over all things of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Over {
     Any,
@@ -105,35 +108,35 @@ enum Over {
     Max,
 }
 
-/// Reads an expression. Its depth and its length are bounded.
+/// Parses an expression. Its depth and its length are limited.
 ///
 /// # Errors
-/// Text that is no expression, with the place.
+/// The text is not an expression. The error names the position.
 pub fn parse(text: &str) -> Result<Expression, ParseError> {
     Ok(Expression { text: text.to_owned(), root: parser::parse(text)? })
 }
 
 impl Expression {
-    /// The expression as written.
+    /// The expression as it was written.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What it comes to for the host, or for one thing: its kind and its name.
+    /// The result for the host or for one thing (kind and name).
     #[must_use]
     pub fn value(&self, facts: &Facts, thing: Option<(&str, &str)>) -> Outcome {
         self.evaluate(facts, thing).outcome
     }
 
-    /// The same with the facts that were looked at.
+    /// The result and the facts that were read.
     #[must_use]
     pub fn evaluate(&self, facts: &Facts, thing: Option<(&str, &str)>) -> Evaluation {
         evaluate::evaluate(&self.root, facts, thing)
     }
 
-    /// Every name in it that is read while no thing of these kinds is at hand, so that it can only be a fact of the host.
-    /// `each` is the kind of thing that the whole expression is asked of.
+    /// All names outside of a scope for things of their kind. They can only be facts of the host.
+    /// `each` is the kind of thing that the complete expression is evaluated for.
     #[must_use]
     pub fn host_names<'a>(&'a self, each: Option<&'a str>) -> Vec<&'a str> {
         let mut names = Vec::new();
@@ -151,7 +154,7 @@ impl Expression {
         self.names().iter().any(is_unread)
     }
 
-    /// Names of all facts in it.
+    /// The names of all facts in it.
     #[must_use]
     pub fn names(&self) -> Vec<&str> {
         let mut names = Vec::new();
@@ -163,20 +166,21 @@ impl Expression {
         names
     }
 
-    /// Of an expression that is no: which part fails, with the value found and the one expected in human units,
-    /// `shared_buffers is 128 MiB; at least 3 GiB expected`. Absent where the form of the expression says too little.
+    /// For an expression whose result is no: the part that fails, with the found and the expected
+    /// value and their units, `shared_buffers is 128 MiB; at least 3 GiB expected`. `None` if the
+    /// form of the expression does not allow this.
     #[must_use]
     pub fn deviation(&self, facts: &Facts, thing: Option<(&str, &str)>) -> Option<String> {
         deviation::deviation(&self.root, facts, thing)
     }
 
-    /// The unit of its value, as far as the names of facts in it tell.
+    /// The unit of its value, if the names of its facts show it.
     #[must_use]
     pub(crate) fn unit(&self) -> Option<Unit> {
         deviation::unit(&self.root)
     }
 
-    /// Kinds of things that it goes through.
+    /// The kinds of things over which it iterates.
     #[must_use]
     pub fn kinds(&self) -> Vec<&str> {
         let mut kinds = Vec::new();
@@ -259,7 +263,8 @@ impl Node {
     }
 }
 
-/// The thing that the whole expression is asked of, where a thing of the same kind hides it: `each.source`.
+/// The name of the thing that the complete expression is evaluated for, if a thing of the same kind
+/// hides it: `each.source`.
 const EACH: &str = "each";
 
 #[cfg(test)]

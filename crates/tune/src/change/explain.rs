@@ -22,7 +22,7 @@ pub struct Explanation {
     pub layer: String,
     /// How bad it is if the rule does not hold.
     pub severity: Severity,
-    /// Whether the rule holds today.
+    /// The rule's status today.
     pub status: Status,
     /// The platforms; empty means every platform.
     pub platforms: Vec<String>,
@@ -43,7 +43,7 @@ pub struct Explanation {
     pub effect: Option<String>,
     /// The sources.
     pub sources: Vec<String>,
-    /// What other sources say about the rule.
+    /// Sources that contradict the rule, and what they say.
     pub standing: Vec<String>,
     /// The rows of the reports' catalogue that the rule covers.
     pub covers: Vec<String>,

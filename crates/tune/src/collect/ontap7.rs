@@ -1,4 +1,4 @@
-//! Data ONTAP before clusters: outputs of its console, and its `/etc/rc`.
+//! Facts of Data ONTAP 7-Mode, before clusters: outputs of its console, and its `/etc/rc`.
 
 use std::net::Ipv4Addr;
 
@@ -55,7 +55,8 @@ pub(super) fn facts(collected: &Collected, facts: &mut Facts) {
     }
 }
 
-/// The list of volumes has the options of a volume that are set; that others are not set is in `vol options` alone.
+/// Makes options unknown that were not collected. The list of volumes has only the options that are
+/// set. That the others are not set is known only from `vol options`.
 fn unread_volumes(collected: &Collected, facts: &mut Facts) {
     let volumes: Vec<String> = facts.things.get("ontap_volume").into_iter().flatten().map(|(name, _)| name.clone()).collect();
     for volume in volumes {
@@ -66,14 +67,14 @@ fn unread_volumes(collected: &Collected, facts: &mut Facts) {
     }
 }
 
-/// `NetApp Release 7.2.4: Fri …`.
+/// The version in `NetApp Release 7.2.4: Fri …`.
 pub(super) fn release(text: &str) -> Option<String> {
     let (_, rest) = text.split_once("Release ")?;
     let version = rest.split(|letter: char| letter.is_whitespace() || letter == ':' || letter == ',').next()?;
     (!version.is_empty()).then(|| version.to_owned())
 }
 
-/// `nfs.tcp.enable    on    (value might be overwritten in takeover)`.
+/// Lines such as `nfs.tcp.enable    on    (value might be overwritten in takeover)`.
 fn options(text: &str, origin: &str, facts: &mut Facts) {
     for (number, line) in telling(text, &['#']) {
         let mut all = words(line);
@@ -81,20 +82,20 @@ fn options(text: &str, origin: &str, facts: &mut Facts) {
             (Some(name), Some(said)) if name.contains('.') => {
                 facts.put(&format!("ontap7.option.{name}"), telling_value(said), origin)
             }
-            // An option that is empty.
+            // An option with an empty value.
             (Some(name), None) if name.contains('.') => {}
             _ => odd(facts, origin, number, line),
         }
     }
 }
 
-/// `nosnap=off, nosnapdir=off, minra=off`.
+/// Options such as `nosnap=off, nosnapdir=off, minra=off`.
 fn volume_options(volume: &str, text: &str, origin: &str, facts: &mut Facts) {
     for (number, line) in telling(text, &['#']) {
         for part in line.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             match pair(part, '=') {
                 Some((key, said)) => facts.put_of("ontap_volume", volume, key, telling_value(said), origin),
-                // Words alone are marks that the volume has: `root`.
+                // A word without a value is a property of the volume, for example `root`.
                 None if part.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_') => {
                     facts.put_of("ontap_volume", volume, part, true, origin);
                 }
@@ -104,7 +105,8 @@ fn volume_options(volume: &str, text: &str, origin: &str, facts: &mut Facts) {
     }
 }
 
-/// `vol status -v`, `aggr status -v`: name, state, status words and options, which go on over lines.
+/// Output of `vol status -v` and `aggr status -v`: name, state, status words and options, which may
+/// continue on later lines.
 fn status(kind: &str, text: &str, origin: &str, facts: &mut Facts) {
     let mut name = String::new();
     for (_, line) in telling(text, &[]) {
@@ -138,7 +140,7 @@ fn status(kind: &str, text: &str, origin: &str, facts: &mut Facts) {
     }
 }
 
-/// `aggr status -r`: disks of each aggregate.
+/// Output of `aggr status -r`: the disks of each aggregate.
 fn raid(text: &str, origin: &str, facts: &mut Facts) {
     let mut name = String::new();
     let mut disks = std::collections::BTreeMap::new();
@@ -159,7 +161,7 @@ fn raid(text: &str, origin: &str, facts: &mut Facts) {
     }
 }
 
-/// Whether `ifconfig -a` is that of a filer, which shows flow control; hosts do not.
+/// Whether `ifconfig -a` was printed by a filer. Only filers print flow control and media type.
 pub(super) fn is_filers(text: &str) -> bool {
     text.contains("flowcontrol") || text.contains("mediatype")
 }
@@ -219,7 +221,7 @@ fn interfaces(collected: &Collected, facts: &mut Facts) {
     }
 }
 
-/// `/etc/rc` of a filer: its name, its default gateway, and its ports with the names that they have.
+/// `/etc/rc` of a filer: its name, its default gateway, and its ports with their host names.
 fn start_up(text: &str, origin: &str, facts: &mut Facts) {
     let mut host = "";
     for (number, line) in telling(text, &['#']) {
@@ -237,7 +239,7 @@ fn start_up(text: &str, origin: &str, facts: &mut Facts) {
     }
 }
 
-/// ``ifconfig e4a `hostname`-e4a mediatype auto flowcontrol full mtusize 9000``.
+/// A line such as ``ifconfig e4a `hostname`-e4a mediatype auto flowcontrol full mtusize 9000``.
 fn port_of(port: &str, rest: &[&str], host: &str, origin: &str, facts: &mut Facts) {
     let after = |word: &str| rest.iter().position(|other| *other == word).and_then(|at| rest.get(at + 1)).copied();
     let mtu = after("mtusize").or_else(|| after("mtu")).and_then(integer);
@@ -253,7 +255,7 @@ fn port_of(port: &str, rest: &[&str], host: &str, origin: &str, facts: &mut Fact
     }
 }
 
-/// `lun show -v` and `igroup show`.
+/// Outputs of `lun show -v` and `igroup show`.
 fn luns(collected: &Collected, facts: &mut Facts) {
     for (_, output) in collected.outputs("lun show") {
         let mut lun = String::new();

@@ -1,10 +1,10 @@
-//! ONTAP 9: tables and long listings of its command line.
+//! Facts of ONTAP 9: tables and long listings of its command line.
 
 use super::collected::{Collected, Output};
 use super::text::{bytes, head, integer, lines, name_of, pair, telling, truth, value, words};
 use crate::facts::{Facts, Value};
 
-/// All facts of a cluster; `whole` where the capture is one of a cluster and nothing else.
+/// Notes all facts of a cluster. `whole` means that the capture is a cluster's and not a host's.
 pub(super) fn facts(collected: &Collected, whole: bool, facts: &mut Facts) {
     for begin in ["version", "cluster image show", "system node image show"] {
         for (_, output) in collected.outputs(begin) {
@@ -35,7 +35,7 @@ pub(super) fn facts(collected: &Collected, whole: bool, facts: &mut Facts) {
         let outputs: Vec<&Output> = begins.iter().flat_map(|begin| collected.outputs(begin)).map(|(_, output)| output).collect();
         let mut seen = Vec::new();
         for output in outputs {
-            // "lun" is the begin of others as well.
+            // "lun" also matches the outputs of `lun igroup show`.
             if !seen.contains(&output.line) && (*kind != "lun" || !output.line.contains("igroup")) {
                 seen.push(output.line.clone());
                 put_things(output, kind, keys, facts);
@@ -44,19 +44,19 @@ pub(super) fn facts(collected: &Collected, whole: bool, facts: &mut Facts) {
     }
 }
 
-/// Rows of a listing, table or long form: pairs of field name and cell.
+/// The rows of a listing, as a table or in long form: pairs of field name and cell.
 fn rows(text: &str, origin: &str, facts: &mut Facts) -> Vec<Vec<(String, String)>> {
     let long = lines(text).any(|(_, line)| line.trim_start().len() < line.len() && pair(line, ':').is_some())
         && !lines(text).any(|(_, line)| is_rule(line));
     if long { long_rows(text) } else { table(text, origin, facts) }
 }
 
-/// A line of hyphens under the names of columns.
+/// Whether a line is the row of hyphens below the names of columns.
 fn is_rule(line: &str) -> bool {
     line.len() > 2 && line.starts_with('-') && line.chars().all(|letter| letter == '-' || letter == ' ')
 }
 
-/// Names above a line of hyphens, whose runs say where columns stand.
+/// The rows of a table. Each run of hyphens in the line below the names is the width of a column.
 fn table(text: &str, origin: &str, facts: &mut Facts) -> Vec<Vec<(String, String)>> {
     let all: Vec<&str> = lines(text).map(|(_, line)| line.trim_end()).collect();
     let Some(rule) = all.iter().position(|line| is_rule(line)) else {
@@ -75,7 +75,8 @@ fn table(text: &str, origin: &str, facts: &mut Facts) -> Vec<Vec<(String, String
         }
     }
     let names: Vec<String> = match rule.checked_sub(1).and_then(|above| all.get(above)) {
-        // Field listings have one word for each column, also where a word is longer than it.
+        // A listing of fields has one word for each column, and a word may be longer than its
+        // column.
         Some(above) if words(above).count() == columns.len() => words(above).map(field).collect(),
         Some(above) => columns.iter().map(|column| field(cell(above, *column))).collect(),
         None => return Vec::new(),
@@ -101,7 +102,8 @@ fn cell(line: &str, (begin, end): (usize, usize)) -> &str {
     head(&line[begin..], end.saturating_sub(begin)).trim()
 }
 
-/// `   Field Name: value`, a row ends where its first field comes again.
+/// The rows of a listing in long form, `   Field Name: value`. A new row begins when a field
+/// repeats.
 fn long_rows(text: &str) -> Vec<Vec<(String, String)>> {
     let mut rows: Vec<Vec<(String, String)>> = Vec::new();
     for (_, line) in telling(text, &[]) {
@@ -117,7 +119,7 @@ fn long_rows(text: &str) -> Vec<Vec<(String, String)>> {
     rows
 }
 
-/// Names of fields as facts have them: `tcp-max-xfer-size` is `tcp_max_xfer_size`, `v4.1` stays.
+/// The name of a field in facts: `tcp-max-xfer-size` becomes `tcp_max_xfer_size`, and `v4.1` stays.
 fn field(name: &str) -> String {
     let name = name.trim();
     if name.starts_with('v') && name.contains('.') && !name.contains(' ') {
@@ -141,7 +143,7 @@ fn field(name: &str) -> String {
     }
 }
 
-/// A cell's value; `-` is none. Sizes have units.
+/// The value of a cell; `-` means that there is no value. Sizes have units.
 fn cell_value(name: &str, said: &str) -> Option<Value> {
     match (said, truth(said)) {
         ("" | "-", _) => None,
@@ -172,7 +174,7 @@ fn put_things(output: &Output, kind: &str, keys: &[&str], facts: &mut Facts) {
     let nodes: std::collections::BTreeSet<String> = rows.iter().filter_map(|row| of(row, &["node"])).collect();
     for row in rows {
         let Some(name) = of(&row, keys).filter(|name| !name.is_empty()) else { continue };
-        // Ports of several nodes have the same names.
+        // Several nodes may have ports with the same name.
         let name = match of(&row, &["node"]) {
             Some(node) if kind == "ontap_port" && nodes.len() > 1 => format!("{node}:{name}"),
             _ => name,
@@ -222,7 +224,7 @@ mod tests {
     #[test]
     fn cells_beyond_the_line_are_empty() {
         assert_eq!(cell("ab", (5, 9)), "");
-        // A column that begins inside a letter begins before it.
+        // A column that begins inside a character is moved to the start of that character.
         assert_eq!(cell("\u{e4}\u{f6}\u{fc}", (1, 2)), "\u{e4}");
     }
 }

@@ -1,5 +1,6 @@
-//! Opening a capture: a folder, a tar archive, or one packed by gzip. Nothing is unpacked to disk, nothing in it is run, and what
-//! leads out of it is skipped by name.
+//! Opens a capture: a folder or a tar archive, which may be compressed by gzip. Nothing is unpacked
+//! to disk and nothing in the capture is run. Entries that lead out of it are skipped with a
+//! remark.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read as _};
@@ -17,37 +18,37 @@ pub enum CaptureError {
     /// It cannot be opened or read.
     #[error("read capture {path}")]
     Read {
-        /// Its path.
+        /// The capture's path.
         path: String,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// It is neither a directory nor an archive.
     #[error("it is neither a directory nor a tar archive, or it is damaged")]
     Other {
-        /// Its path.
+        /// The capture's path.
         path: String,
     },
-    /// It is in a format that is not unpacked here.
+    /// It is in a compressed format that is not supported.
     #[error("read capture {path}: it is packed by {by}; unpack it first")]
     Packed {
-        /// Its path.
+        /// The capture's path.
         path: String,
         /// The program that unpacks it.
         by: &'static str,
     },
-    /// It would grow beyond all bounds.
+    /// It would unpack to more than the limits.
     #[error("read capture {path}: {what}; a capture does not do that")]
     Bomb {
-        /// Its path.
+        /// The capture's path.
         path: String,
-        /// The bound that it breaks.
+        /// The limit that it exceeds.
         what: String,
     },
-    /// There is nothing in it that is known.
+    /// It contains nothing that is known.
     #[error("find any known file in capture {path}")]
     Empty {
-        /// Its path.
+        /// The capture's path.
         path: String,
     },
 }
@@ -55,7 +56,8 @@ pub enum CaptureError {
 /// Reads a capture from a folder or an archive.
 ///
 /// # Errors
-/// It cannot be read, is a bomb, or has nothing in it that is known. What is odd but harmless is remarked.
+/// The capture cannot be read, exceeds a limit, or contains nothing that is known. Other
+/// irregularities are remarked.
 pub(super) fn open(path: &Path) -> Result<Collected, CaptureError> {
     let named = path.display().to_string();
     let fault = |source| CaptureError::Read { path: named.clone(), source };
@@ -72,7 +74,7 @@ pub(super) fn open(path: &Path) -> Result<Collected, CaptureError> {
 /// Reads a capture from the bytes of an archive.
 ///
 /// # Errors
-/// As [`open`].
+/// As for [`open`].
 pub(super) fn open_bytes(bytes: &[u8], named: &str) -> Result<Collected, CaptureError> {
     let mut entries = Entries::default();
     archive::read(bytes, &mut entries).map_err(|fault| why(fault, named))?;
@@ -89,7 +91,7 @@ fn why(fault: ArchiveFault, named: &str) -> CaptureError {
     }
 }
 
-/// Walks a folder. Links are followed to files inside it only.
+/// Reads the entries of a folder. A link is followed only to a file inside the folder.
 fn folder(root: &Path, entries: &mut Entries) -> io::Result<()> {
     let real_root = root.canonicalize()?;
     let mut open: Vec<(PathBuf, usize)> = vec![(root.to_owned(), 0)];
@@ -145,7 +147,8 @@ fn folder(root: &Path, entries: &mut Entries) -> io::Result<()> {
     Ok(())
 }
 
-/// The first bytes of a file, one more than a text may have.
+/// Reads the beginning of a file: one byte more than the limit for a text, so that a longer file is
+/// noticed.
 pub(super) fn read_some(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;

@@ -1,4 +1,5 @@
-//! Where paths of databases lead: links of the data directory decide which mount has the log and the tablespaces.
+//! Follows the paths of databases. Links in a data directory decide which mounts contain the log
+//! and the tablespaces.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,13 +11,13 @@ use super::roles::linked;
 use super::sources::resolved;
 use crate::facts::Facts;
 
-/// The command whose output is where a path leads.
+/// The command that prints the real path of a path.
 const COMMAND: &str = "readlink -f";
 
-/// Links on the way to one file: what the kernel follows (path_resolution(7)).
+/// Links on the way to one file: the kernel's limit (path_resolution(7)).
 const LINKS_MAX: usize = 40;
 
-/// Notes where paths lead by the outputs of a collector.
+/// Notes the real paths in the outputs of a collector.
 pub(super) fn read(collected: &Collected, facts: &mut Facts) {
     for (path, output) in collected.outputs(COMMAND) {
         let real = output.text.trim();
@@ -26,21 +27,23 @@ pub(super) fn read(collected: &Collected, facts: &mut Facts) {
     }
 }
 
-/// Notes where the paths of these servers lead below a root.
+/// Follows the paths of the known servers below a root, and notes their real paths.
 pub(super) fn note(root: &Path, facts: &mut Facts) {
     for (path, real) in follow(root, &linked(facts)) {
         facts.put_of("path", &path, "real", real, &path);
     }
 }
 
-/// Takes where the paths of these servers lead below a root, as a collector does.
+/// Follows the paths of these servers below a root, and adds the real paths as outputs of commands,
+/// as a collector does.
 pub(super) fn take(root: &Path, servers: &Facts, collected: &mut Collected) {
     for (path, real) in follow(root, &linked(servers)) {
         collected.take_command(&format!("{COMMAND} {path}"), format!("{real}\n").as_bytes(), Some(0));
     }
 }
 
-/// Paths that are there with where they lead; of the folder of the tablespaces all of them.
+/// The existing ones of these paths with their real paths. For the folder of tablespaces, all its
+/// links are included.
 fn follow(root: &Path, paths: &BTreeSet<String>) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for path in paths {
@@ -56,7 +59,8 @@ fn follow(root: &Path, paths: &BTreeSet<String>) -> Vec<(String, String)> {
     found
 }
 
-/// Where a path leads in the tree below a root; `None` if it is not there, or may not be followed.
+/// The real path of a path in the tree below a root; `None` if it does not exist or may not be
+/// followed.
 fn real(root: &Path, path: &str) -> Option<String> {
     let mut path = resolved(path, "/");
     let mut at = 1;

@@ -1,9 +1,11 @@
-//! Redacts every text that is read of a host, before a parser sees it: facts, findings, remarks and captures are made of redacted texts
-//! alone.
+//! Removes secrets from every text of a host before a parser reads it. So facts, findings, remarks
+//! and captures contain only redacted texts.
 //!
-//! An allow-list decides. Of each kind of text, [`form`] says which values rules and parsers read: the values of known keys, known mount
-//! options, amounts. Every other value becomes [`REDACTED`], and every comment goes. Text of the kernel and of tools that print no
-//! configuration is kept, except for what [`words`] finds. The number of lines does not change, so that findings name the right line.
+//! An allow-list decides. For each kind of text, [`form`] says which values rules and parsers read:
+//! values of known keys, known mount options, amounts. Every other value is replaced by
+//! [`REDACTED`], and every comment is removed. Text of the kernel, and of tools that print no
+//! configuration, is kept except for what [`words`] finds. The number of lines does not change, so
+//! findings name the right line.
 
 mod form;
 mod keys;
@@ -16,7 +18,7 @@ use form::Form;
 pub use state::REDACTED;
 use state::State;
 
-/// A text without its secrets; `origin` is the file (an absolute path) or the command line it comes from.
+/// A text without its secrets. `origin` is its file (an absolute path) or its command line.
 #[must_use]
 pub fn redacted(origin: &str, text: &str) -> String {
     let form = Form::of(origin, text);

@@ -1,7 +1,8 @@
-//! What mounts hold: by the paths that databases name, the links in them, and the longest mount point above.
+//! What mounts contain. It follows from the paths that databases name, the links in them, and the
+//! nearest mount point above.
 //!
-//! A role that the site file gives stays. Nothing is guessed from names: where a database does not say what lies on its mount, the role is
-//! `database`.
+//! A role in the site file stays. Nothing is guessed from names: if a database does not say what is
+//! on a mount, the mount's role is `database`.
 
 mod places;
 
@@ -12,17 +13,18 @@ use crate::facts::{Attributes, Facts, Server, Value};
 pub(crate) use places::unnamed;
 use places::{Kind, Place, above};
 
-/// What one mount holds: each kind with what says so.
+/// What one mount contains: each kind with its origin.
 type Held = BTreeMap<Kind, Said>;
 
-/// What says that a mount holds something: the setting or the file, and the databases.
+/// Why a mount contains something: the setting or file that says so, and the databases.
 #[derive(Debug, Default, Clone)]
 struct Said {
     origin: String,
     databases: BTreeSet<&'static str>,
 }
 
-/// Gives each mount its role, of which `holds` names all parts and `databases` the programs. Roles that were derived before are dropped.
+/// Gives each mount its role. `holds` lists all kinds of files on it, and `databases` the
+/// databases. Roles that were derived earlier are removed.
 pub(super) fn derive(facts: &mut Facts) {
     let held = spread(held(facts), facts);
     for mount in facts.things.get_mut("mount").into_iter().flat_map(|mounts| mounts.values_mut()) {
@@ -44,7 +46,7 @@ pub(super) fn derive(facts: &mut Facts) {
     }
 }
 
-/// Paths whose links decide what lies where.
+/// Paths whose links decide where files are.
 pub(super) fn linked(facts: &Facts) -> BTreeSet<String> {
     let servers = facts.servers.iter().filter(|server| is_here(server));
     servers.flat_map(places::linked).collect()
@@ -55,7 +57,7 @@ fn is_here(server: &Server) -> bool {
     server.config.is_some() && server.data_place().is_none()
 }
 
-/// What mounts hold by the paths on them.
+/// What mounts contain, by the paths on them.
 fn held(facts: &Facts) -> BTreeMap<String, Held> {
     let mut held: BTreeMap<String, Held> = BTreeMap::new();
     let servers = facts.servers.iter().filter(|server| is_here(server));
@@ -72,7 +74,7 @@ fn held(facts: &Facts) -> BTreeMap<String, Held> {
     held
 }
 
-/// Adds the other mounts of the same volumes, which hold the same.
+/// Adds the other mounts of the same volumes, which contain the same.
 fn spread(mut held: BTreeMap<String, Held>, facts: &Facts) -> BTreeMap<String, Held> {
     let Some(mounts) = facts.things.get("mount") else { return held };
     let by_volume: BTreeMap<&str, Held> =

@@ -1,4 +1,5 @@
-//! Running commands that read: bounded in time and output, nothing on their input, never through a shell.
+//! Runs commands that only read. Their time and output are limited, their input is empty, and no
+//! shell is used.
 
 use std::fs;
 use std::io::Read;
@@ -15,27 +16,29 @@ use host::Unpoisoned;
 
 use super::limits::{ASKED_TIME_MAX, COMMAND_TIME_MAX, COMMANDS_AT_A_TIME, ERROR_BYTES_MAX, FILE_BYTES_MAX};
 
-/// How a command came out.
+/// The result of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ran {
-    /// It ended: exit code, output, and the first line of its complaints.
+    /// The command ended: exit code, standard output, and the most telling line of its standard
+    /// error.
     Ended(i32, Vec<u8>, String),
-    /// It could not be run, or did not end: the reason.
+    /// The command could not be run or did not end in time, for this reason.
     Not(String),
 }
 
-/// Runs commands; tests replace it by what was recorded.
+/// Runs commands. Tests replace it by recorded outputs.
 pub trait Runner: Sync {
-    /// Runs a program with its arguments.
+    /// Runs a program with its arguments. `line` has the program first.
     fn run(&self, line: &[&str]) -> Ran;
 
-    /// Runs a program as this user and group, in an empty environment. An answer in which something was not permitted is none.
+    /// Runs a program as this user and group, with an empty environment. If the output reports that
+    /// something was not permitted, the result is [`Ran::Not`].
     fn run_as(&self, line: &[&str], _user: (u32, u32)) -> Ran {
         self.run(line)
     }
 }
 
-/// Runs the programs of this host, each in an empty environment.
+/// Runs programs of this host, each with a minimal environment.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HostRunner;
 
@@ -43,7 +46,8 @@ impl Runner for HostRunner {
     fn run(&self, line: &[&str]) -> Ran {
         let Some((program, arguments)) = line.split_first() else { return Ran::Not("no command".to_owned()) };
         let mut command = Command::new(program);
-        // An empty environment, but for folders of system programs, which the path of an ordinary user lacks.
+        // The environment has only PATH and LC_ALL. PATH also gets the folders of system programs,
+        // which an ordinary user's PATH lacks.
         let path = std::env::var("PATH").unwrap_or_default();
         command.args(arguments).env_clear().env("PATH", format!("{path}:/usr/sbin:/sbin:/usr/local/sbin")).env("LC_ALL", "C");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -75,20 +79,21 @@ impl Runner for HostRunner {
     }
 }
 
-/// What a line begins with, after a time, that says why a program of a database does not go on.
+/// Words of a line, after its time, in which a database's program reports an error.
 pub(super) const ERRORS: &[&str] = &["[ERROR]", "ERROR:", "error:", "FATAL", "Fatal error"];
 
-/// What MariaDB says of a value in whose place it takes another one.
+/// The words with which MariaDB reports that it uses another value instead.
 pub(super) const ADJUSTED: &str = "adjusted to";
 
 fn is_denied(text: &[u8]) -> bool {
     String::from_utf8_lossy(text).to_ascii_lowercase().contains(DENIED)
 }
 
-/// What says, in any letters, that a program could not read a part of its configuration.
+/// The words, in any case, with which a program reports that it could not read a part of its
+/// configuration.
 pub(super) const DENIED: &str = "permission denied";
 
-/// Runs nothing: every command is absent. For root folders that are not this host.
+/// Runs nothing and reports every command as absent. For root folders other than this host's.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoRunner;
 
@@ -98,7 +103,7 @@ impl Runner for NoRunner {
     }
 }
 
-/// Reads what a child writes until it ends, or kills it.
+/// Reads the output of a child until it ends. Kills the child after `time_max`.
 fn wait(mut child: Child, time_max: Duration) -> Ran {
     let begin = Instant::now();
     let output = child.stdout.take().map(|pipe| drain(pipe, FILE_BYTES_MAX + 1));
@@ -111,7 +116,7 @@ fn wait(mut child: Child, time_max: Duration) -> Ran {
     let left = if output.is_some() { time_max.saturating_sub(begin.elapsed()) } else { Duration::ZERO };
     let status = host::poll(left, Duration::from_millis(1), || child.try_wait());
     let (Ok(Some(status)), Some(output)) = (status, output) else {
-        // Both may fail only because the child has ended meanwhile.
+        // Both calls fail only if the child ended in the meantime.
         let _ = child.kill();
         let _ = child.wait();
         return Ran::Not(format!("it did not end within {} ms", time_max.as_millis()));
@@ -120,24 +125,24 @@ fn wait(mut child: Child, time_max: Duration) -> Ran {
     Ran::Ended(status.code().unwrap_or(-1), output, complaint)
 }
 
-/// The line of the complaints that names what is wrong: a program may warn before it.
+/// The line of standard error that names the cause. A program may print warnings before it.
 fn complaint(complaints: &str) -> String {
     let is_error = |line: &&str| ERRORS.iter().any(|word| line.contains(word));
     let denied = complaints.lines().find(|line| is_denied(line.as_bytes())).or_else(|| complaints.lines().find(is_error));
     let denied = denied.or_else(|| complaints.lines().find(|line| line.contains(ADJUSTED)));
-    // multipath writes what ends it last.
+    // The last line of multipath is the error that ended it.
     let timed = || complaints.lines().filter_map(without_time).next_back();
     denied.or_else(timed).or_else(|| complaints.lines().next()).unwrap_or_default().trim().to_owned()
 }
 
-/// A line of multipath-tools without the time before it: `5162.557909 | cannot get kernel dm version`.
+/// A line of multipath-tools without its time: `5162.557909 | cannot get kernel dm version`.
 fn without_time(line: &str) -> Option<&str> {
     let (time, rest) = line.split_once(" | ")?;
     let is_time = time.contains('.') && time.bytes().all(|letter| letter.is_ascii_digit() || letter == b'.');
     is_time.then_some(rest)
 }
 
-/// Reads a pipe on a thread of its own, as much as there is room for, and the rest into nothing.
+/// Reads a pipe on its own thread. Keeps at most `bytes_max` bytes and drops the rest.
 fn drain(mut pipe: impl Read + Send + 'static, bytes_max: usize) -> Receiver<Vec<u8>> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
@@ -154,18 +159,18 @@ fn drain(mut pipe: impl Read + Send + 'static, bytes_max: usize) -> Receiver<Vec
                 Err(_) => break,
             }
         }
-        // Nobody listens any more when the time was up.
+        // There is no receiver any more if the time was up.
         let _ = sender.send(kept);
     });
     receiver
 }
 
-/// Runs many commands, several at a time; results in the order given.
+/// Runs several commands at the same time. The results are in the order of the commands.
 pub fn run_all(runner: &dyn Runner, lines: &[Vec<String>]) -> Vec<Ran> {
     run_each(lines, &|words| runner.run(words))
 }
 
-/// The same by a function.
+/// As [`run_all`], with a function that runs a command.
 pub(super) fn run_each(lines: &[Vec<String>], run: &(dyn Fn(&[&str]) -> Ran + Sync)) -> Vec<Ran> {
     let next = AtomicUsize::new(0);
     let results: Vec<Mutex<Ran>> = lines.iter().map(|_| Mutex::new(Ran::Not("not run".to_owned()))).collect();

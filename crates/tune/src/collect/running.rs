@@ -1,4 +1,5 @@
-//! Database servers that run on this host, by their processes: where their files are, and what their command line sets.
+//! Running database servers of this host, found by their processes: where their files are, and what
+//! their command lines set.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,30 +10,30 @@ use super::database::postgres::lines::setting;
 use super::limits::LISTING_MAX;
 use crate::facts::Database;
 
-/// A database server that runs.
+/// A running database server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Running {
-    /// Which database it is.
+    /// The database.
     pub(super) database: Database,
-    /// Its process.
+    /// The process ID.
     pub(super) pid: u32,
-    /// Who it runs as.
+    /// The user ID of the process.
     pub(super) uid: u32,
-    /// Its data directory, where it is told.
+    /// The data directory, if it is known.
     pub(super) directory: Option<String>,
-    /// The configuration file its command line names, else the one in its data directory.
+    /// The configuration file that the command line names, otherwise the one in the data directory.
     pub(super) config: Option<String>,
-    /// Settings of its command line, by name, as written: they decide over its files.
+    /// Settings on the command line, by name, as written. They take precedence over its files.
     pub(super) options: Vec<(String, String)>,
     /// The words of the command line of MySQL or MariaDB.
     pub(super) arguments: Vec<String>,
-    /// Whether its file system is not the one of this process: it is in a container.
+    /// Whether a file of the same name is another file for it, because it runs in a container.
     pub(super) is_elsewhere: bool,
-    /// The value of `--db` that reaches it, if that was worked out.
+    /// The value of `--db` that reaches it, if it was determined.
     pub(super) dsn: Option<String>,
 }
 
-/// The servers that run, by process number. Processes of other tenants of a host may be hidden.
+/// The running servers by process ID. Processes of other users may be hidden.
 pub(super) fn servers(proc: &Path) -> Vec<Running> {
     let entries = fs::read_dir(proc).into_iter().flatten().flatten();
     let mut pids: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
@@ -45,7 +46,7 @@ fn server(proc: &Path, pid: u32) -> Option<Running> {
     let line = fs::read(at.join("cmdline")).ok()?;
     let words: Vec<String> = line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
     let (program, words) = words.split_first()?;
-    // The processes that a server starts call themselves `postgres: ...`; one that has just been started does not yet.
+    // A child of the server names itself `postgres: ...`, but not right after it was started.
     let database = match program.rsplit('/').next()? {
         "postgres" | "postmaster" if !is_child_of_server(proc, &at) => Database::Postgres,
         "mysqld" | "mariadbd" => Database::Mysql,
@@ -64,8 +65,8 @@ fn server(proc: &Path, pid: u32) -> Option<Running> {
     Some(found)
 }
 
-/// Whether a file of this name is another one for the process. A unit with private folders has a namespace of mounts of its own
-/// too, in which the file is the same.
+/// Whether the process sees another file under this name. A unit with private folders has its own
+/// mount namespace too, but sees the same file.
 fn is_elsewhere(proc: &Path, at: &Path, config: &str) -> bool {
     let own = fs::read_link(proc.join("self/ns/mnt")).ok();
     if own.zip(fs::read_link(at.join("ns/mnt")).ok()).is_none_or(|(own, its)| own == its) {
@@ -83,11 +84,11 @@ fn is_child_of_server(proc: &Path, at: &Path) -> bool {
     matches!(name.trim(), "postgres" | "postmaster")
 }
 
-/// Source: postgres(1), "Options"; a postmaster's working directory is its data directory.
+/// Source: postgres(1), "Options". A postmaster's working directory is its data directory.
 fn postgres(words: &[String], at: &Path, found: &mut Running) {
     let mut words = words.iter();
     while let Some(word) = words.next() {
-        // The value of a short option stands behind it or is the next word.
+        // The value of a short option is the rest of the word or the next word.
         let mut value = |flag: &str| {
             let rest = word.strip_prefix(flag)?;
             if rest.is_empty() { words.next().cloned() } else { Some(rest.to_owned()) }
@@ -117,7 +118,7 @@ fn postgres(words: &[String], at: &Path, found: &mut Running) {
     found.options.retain(|(name, _)| !matches!(name.as_str(), "config_file" | "data_directory"));
 }
 
-/// A variable of a process, where its environment may be read.
+/// A variable of a process, if its environment may be read.
 fn variable(at: &Path, name: &str) -> Option<String> {
     let environment = fs::read(at.join("environ")).ok()?;
     let mut all = environment.split(|byte| *byte == 0).filter_map(|text| std::str::from_utf8(text).ok()?.split_once('='));
@@ -142,38 +143,39 @@ fn absolute(path: &str) -> Option<String> {
 }
 
 impl Running {
-    /// A server of which nothing else is known yet.
+    /// A server of which only these properties are known.
     pub(super) fn of(database: Database, pid: u32, uid: u32) -> Self {
         let (options, arguments) = (Vec::new(), Vec::new());
         Self { database, pid, uid, directory: None, config: None, options, arguments, is_elsewhere: false, dsn: None }
     }
 
-    /// Its name for people: `PostgreSQL (process 4711, data in /srv/pg)`.
+    /// Its name in messages: `PostgreSQL (process 4711, data in /srv/pg)`.
     pub(super) fn words(&self) -> String {
         let kind = if self.database == Database::Postgres { "PostgreSQL" } else { "MySQL or MariaDB" };
         let data = self.directory.as_deref().map(|folder| format!(", data in {folder}")).unwrap_or_default();
         format!("{kind} (process {}{data})", self.pid)
     }
 
-    /// How it is asked itself, in words: by `--db`, as the user that it lets in by its socket without a password, who is the
-    /// one it runs as (whom initdb makes the superuser), and root of MariaDB.
+    /// A message that says how to query the server: with `--db`, as the user that it lets in
+    /// through its socket without a password. For PostgreSQL this is the server's user, whom initdb
+    /// makes the superuser; for MariaDB it is root.
     ///
-    /// `own_uid` is who runs this. `pid_file` is the text of its `postmaster.pid` and `config` that of its configuration, as far
-    /// as they may be read.
+    /// `own_uid` is the user that runs this program. `pid_file` is the text of `postmaster.pid`,
+    /// and `config` is the text of the configuration, if they may be read.
     pub(super) fn ask(&self, own_uid: u32, pid_file: Option<&str>, config: Option<&str>) -> String {
         let dsn = self.dsn(pid_file, config);
         let asker = if self.database == Database::Mysql { 0 } else { self.uid };
         match (own_uid, user_name(asker)) {
-            // Who a user of a container is here says nothing.
+            // The name of a container's user on this host is not meaningful.
             (own, _) if own == asker || self.is_elsewhere => format!("--db '{dsn}' asks it itself"),
             (0, user) => format!("`runuser -u {user} -- millrace audit --db '{dsn}'` asks it itself"),
             (_, user) => format!("--db '{dsn}' asks it itself, run as user {user}"),
         }
     }
 
-    /// The value of `--db` that asks it: where it listens, and the user.
+    /// The value of `--db` for the server: its address and the user.
     ///
-    /// Source: of a `postmaster.pid`, port and socket directory are lines 4 and 5 (miscadmin.h).
+    /// Source: port and socket directory are lines 4 and 5 of `postmaster.pid` (miscadmin.h).
     pub(super) fn dsn(&self, pid_file: Option<&str>, config: Option<&str>) -> String {
         let option = |wanted: &str| self.options.iter().rev().find(|(name, _)| name == wanted).map(|(_, said)| said.clone());
         let line = |number: usize| {
@@ -189,7 +191,8 @@ impl Running {
                 None => format!("mysql://root@127.0.0.1:{}/", port.unwrap_or_else(|| "3306".to_owned())),
             };
         }
-        // What a server was started with is in its pid file; the configuration stands in for one that may not be read.
+        // The PID file has the values that the server was started with. The configuration replaces
+        // a PID file that may not be read.
         let port = option("port").or_else(|| line(3)).or_else(|| setting(config?, "port"));
         let folders = || setting(config?, "unix_socket_directories");
         let folder = line(4).or_else(|| folders()?.split(',').map(|folder| folder.trim().to_owned()).next());
@@ -199,13 +202,13 @@ impl Running {
     }
 }
 
-/// Files that MySQL and MariaDB read where nobody names others.
+/// Files that MySQL and MariaDB read if the command line names no others.
 const MYSQL_FILES: &[&str] = &["/etc/my.cnf", "/etc/mysql/my.cnf"];
 
-/// Where packages of MariaDB and MySQL have the socket: Debian, Red Hat, the project's own.
+/// Paths of the socket in packages of MariaDB and MySQL: Debian, Red Hat, the project's own.
 const MYSQL_SOCKETS: &[&str] = &["/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock"];
 
-/// A setting of an option file, of the sections that a server reads.
+/// A setting of an option file, in the sections that a server reads.
 fn option_of_server(config: &str, wanted: &str) -> Option<String> {
     let mut ours = false;
     let mut found = None;
@@ -221,7 +224,7 @@ fn option_of_server(config: &str, wanted: &str) -> Option<String> {
     found
 }
 
-/// The name of a user of this host; the number if it has no name.
+/// The name of a user of this host; the user ID if the user has no name.
 pub(crate) fn user_name(uid: u32) -> String {
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let named = users.lines().find_map(|line| {
@@ -232,7 +235,7 @@ pub(crate) fn user_name(uid: u32) -> String {
     named.unwrap_or_else(|| uid.to_string())
 }
 
-/// Why the configuration of a server cannot be read, if it cannot.
+/// Why the configuration of a server cannot be read; `None` if it can.
 pub(super) fn unreadable(path: &Path) -> Option<&'static str> {
     match fs::File::open(path) {
         Ok(_) => None,
@@ -249,7 +252,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// A process in a folder that stands for /proc.
+    /// Creates a process in a folder that replaces /proc.
     fn process(proc: &Path, pid: u32, parent: u32, line: &[&str], cwd: &Path) {
         let at = proc.join(pid.to_string());
         fs::create_dir(&at).unwrap();
@@ -306,7 +309,8 @@ mod tests {
             format!("`runuser -u 4000000000 -- millrace audit --db '{dsn}'` asks it itself")
         );
         assert_eq!(postgres.ask(1, None, Some(conf)), format!("--db '{dsn}' asks it itself, run as user 4000000000"));
-        // What it was started with decides over a file that was changed since.
+        // The values that the server was started with take precedence over a file that was changed
+        // since.
         let pid_file = "7\n/data\n1\n5432\n/run/pg\n";
         assert!(postgres.ask(1, Some(pid_file), Some(conf)).starts_with("--db 'host=/run/pg port=5432 user="));
         let maria = running(Database::Mysql, NOBODY);

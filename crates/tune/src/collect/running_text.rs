@@ -1,14 +1,15 @@
-//! Servers that run as text of a capture: where their files are, and what their command lines set of what rules ask for.
+//! Running servers as entries of a capture: where their files are, and which settings that rules
+//! use their command lines set.
 
 use super::collected::Collected;
 use super::database::{mysql, postgres};
 use super::running::Running;
 use crate::facts::Database;
 
-/// What the entry of a server begins with; its process follows.
+/// The beginning of the command line of a server's entry. The process ID follows.
 const COMMANDS: [(&str, Database); 2] = [("running postgres", Database::Postgres), ("running mysql", Database::Mysql)];
 
-/// The command line of the entry of a server, and its text.
+/// The command line and the text of a server's entry.
 pub(super) fn written(server: &Running) -> (String, String) {
     let begin = COMMANDS.iter().find(|(_, database)| *database == server.database).map_or("", |(begin, _)| *begin);
     let mut text = format!("uid {}\n", server.uid);
@@ -23,7 +24,7 @@ pub(super) fn written(server: &Running) -> (String, String) {
     (format!("{begin} {}", server.pid), text)
 }
 
-/// The servers that the entries of a capture describe.
+/// The servers in the entries of a capture.
 pub(super) fn read(collected: &Collected) -> Vec<Running> {
     let of = |(begin, database): &(&str, Database)| {
         let all = collected.outputs(begin).filter_map(|(pid, output)| Some(server(*database, pid.parse().ok()?, &output.text)));
@@ -32,7 +33,7 @@ pub(super) fn read(collected: &Collected) -> Vec<Running> {
     COMMANDS.iter().flat_map(of).collect()
 }
 
-/// Why the command line of a server is not known: the capture has lost its entry.
+/// Why the command line of a server is not known: the capture does not have its entry.
 pub(super) fn lost(database: Database, collected: &Collected) -> Option<String> {
     let begin = COMMANDS.iter().find(|(_, of)| *of == database).map_or("", |(begin, _)| *begin);
     let (line, reason) = collected.denied.iter().find(|(line, _)| line.starts_with(begin))?;

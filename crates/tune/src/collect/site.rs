@@ -1,16 +1,18 @@
-//! The site file: what only people know, such as roles of mounts.
+//! The site file: facts that only the user knows, such as roles of mounts.
 
 use toml::{Table, Value as Toml};
 
 use crate::facts::{Database, Fact, Facts, Value};
 
-/// Origin of what a site file says.
+/// The origin of facts from a site file.
 pub(super) const ORIGIN: &str = "site file";
 
-/// Reads a site file into facts. What people say holds against what was measured, with a remark where both differ.
+/// Reads a site file into facts. Its values take precedence over collected ones; if both differ, a
+/// remark says so.
 ///
-/// `[site]` gives facts `site.NAME`, `role` the roles of the host, `[facts]` any other fact by its name, and every other table
-/// attributes of things: `[mount."/redo"]`. What makes no sense is remarked.
+/// `[site]` sets facts `site.NAME`, `role` the roles of the host, `[facts]` any other fact by its
+/// name, and every other table attributes of things: `[mount."/redo"]`. An entry that cannot be
+/// understood is remarked.
 pub fn site(text: &str, facts: &mut Facts) {
     let table: Table = match text.parse() {
         Ok(table) => table,
@@ -55,14 +57,14 @@ fn thing(facts: &mut Facts, kind: &str, name: &str, attributes: &Toml) {
     for (attribute, said) in attributes {
         let said = value(said);
         let found = facts.things.get_mut(kind).and_then(|things| things.get_mut(name)).and_then(|thing| thing.remove(attribute));
-        // More than was derived is not a contradiction.
+        // A more precise role is not a contradiction.
         let found = found.filter(|found| (kind, attribute.as_str()) != ("mount", "role") || !refines(&found.value, &said));
         differs(facts, &format!("{kind} {name}: {attribute}"), found, &said);
         facts.put_of(kind, name, attribute, said, ORIGIN);
     }
 }
 
-/// Tables in `[facts]` are dotted names.
+/// Tables in `[facts]` are parts of dotted names.
 fn flat(facts: &mut Facts, name: &str, said: &Toml, depth: usize) {
     match said {
         Toml::Table(inner) if depth < 16 => {
@@ -82,7 +84,7 @@ fn over(facts: &mut Facts, name: &str, said: Value) {
     facts.put(name, said, ORIGIN);
 }
 
-/// What people say of a database holds for each server of it.
+/// A fact of a database in the site file holds for each of its servers.
 fn over_servers(facts: &mut Facts, name: &str, said: &Value) {
     let database = Database::of_fact(name);
     let mut remarks = Facts::default();
@@ -113,7 +115,7 @@ fn value(said: &Toml) -> Value {
     }
 }
 
-/// Whether a role that people give says the same as a derived one, or more.
+/// Whether a role in the site file equals a derived role or is more precise.
 fn refines(derived: &Value, given: &Value) -> bool {
     let (Value::Text(derived), Value::Text(given)) = (derived, given) else { return false };
     match derived.as_str() {

@@ -1,4 +1,4 @@
-//! Solaris.
+//! Facts of Solaris hosts.
 
 use super::collected::Collected;
 use super::family::Family;
@@ -49,7 +49,7 @@ fn identity(collected: &Collected, facts: &mut Facts) {
                 .map_or(version.to_owned(), |number| if number < 11 { format!("5.{number}") } else { format!("5.{version}") });
             facts.put("os.release", version, "/etc/release");
         }
-        // s9s_u5wos_08b: the fifth update.
+        // s9s_u5wos_08b is the fifth update.
         let update = words(line).find_map(|word| {
             word.split_once("_u").and_then(|(_, rest)| rest.split_once("wos")).and_then(|(number, _)| integer(number))
         });
@@ -90,7 +90,7 @@ fn identity(collected: &Collected, facts: &mut Facts) {
     }
 }
 
-/// `set module:variable = value`; comments begin with `*` or `#`.
+/// Lines `set module:variable = value`. A comment begins with `*` or `#`.
 fn etc_system(text: &str, facts: &mut Facts) {
     const PATH: &str = "/etc/system";
     for (number, line) in telling(text, &['*', '#']) {
@@ -105,19 +105,19 @@ fn etc_system(text: &str, facts: &mut Facts) {
             None if ["forceload", "moddir", "rootdev", "rootfs", "exclude", "include"]
                 .iter()
                 .any(|word| line.starts_with(word)) => {}
-            // A bare `module:variable=value` sets nothing, which its author did not know.
+            // Without `set`, a line `module:variable=value` has no effect.
             None => facts.remark(format!("{PATH}:{number} lacks `set` and has no effect: {:?}", text::head(line, 80))),
         }
     }
 }
 
-/// `ndd -get /dev/tcp tcp_recv_hiwat`, and the lines `ndd -set` of start scripts.
+/// Outputs of `ndd -get /dev/tcp tcp_recv_hiwat`, and the lines with `ndd -set` in start scripts.
 fn ndd(collected: &Collected, facts: &mut Facts) {
     let mut any = false;
     for (rest, output) in collected.outputs("ndd -get") {
         any = true;
         let Some((driver, parameter)) = device_and_rest(&rest) else { continue };
-        // A slug has lost the underscores of the parameter.
+        // In a slug, hyphens replace the underscores of the parameter.
         let parameter = parameter.replace('-', "_");
         if let Some((_, line)) = telling(&output.text, &[]).next().filter(|_| output.exit.is_none_or(|code| code == 0)) {
             facts.put(&format!("solaris.ndd.{driver}.{parameter}"), value(line), &output.line);
@@ -130,7 +130,7 @@ fn ndd(collected: &Collected, facts: &mut Facts) {
                 if *protocol == "PROTO" {
                     continue;
                 }
-                // ndd's names of the same settings.
+                // The names that ndd has for these settings.
                 let name = match *property {
                     "recv_buf" | "recv_maxbuf" => "tcp_recv_hiwat",
                     "send_buf" | "send_maxbuf" => "tcp_xmit_hiwat",
@@ -167,14 +167,14 @@ fn ndd(collected: &Collected, facts: &mut Facts) {
     }
 }
 
-/// `/dev/tcp name` or the same as a slug.
+/// Driver and parameter of `/dev/tcp name`, or of a slug of it.
 pub(super) fn device_and_rest(rest: &str) -> Option<(&str, &str)> {
     let rest = rest.strip_prefix("/dev/").or_else(|| rest.strip_prefix("dev-")).unwrap_or(rest);
     let (driver, parameter) = rest.split_once([' ', '-'])?;
     Some((driver, parameter.trim()))
 }
 
-/// `drv.conf` files: `key=value;`.
+/// `drv.conf` files with `key=value;`.
 fn drivers(collected: &Collected, facts: &mut Facts) {
     let folders = ["/platform/", "/kernel/drv/", "/etc/driver/"];
     if !folders.iter().any(|folder| collected.files_under(folder).any(|(path, _)| path.ends_with("/ce.conf"))) {
@@ -200,7 +200,7 @@ fn drivers(collected: &Collected, facts: &mut Facts) {
     }
 }
 
-/// `/etc/project`: `name:id:comment:users:groups:attributes`.
+/// Lines of `/etc/project`: `name:id:comment:users:groups:attributes`.
 fn projects(collected: &Collected, facts: &mut Facts) {
     const PATH: &str = "/etc/project";
     for (number, line) in collected.file(PATH).into_iter().flat_map(|text| telling(text, &['#'])) {
@@ -221,7 +221,7 @@ fn interfaces(collected: &Collected, facts: &mut Facts) {
         let mut nic = String::new();
         for (number, line) in lines(&output.text) {
             if line.starts_with(|letter: char| letter.is_ascii_alphabetic()) {
-                // Logical interfaces (ce0:1) have the values of the one below.
+                // A logical interface (ce0:1) has the values of its physical interface.
                 line.split(':').next().unwrap_or_default().clone_into(&mut nic);
                 let mtu = line.split_once(" mtu ").and_then(|(_, rest)| words(rest).next()).and_then(integer);
                 match mtu {
@@ -278,7 +278,8 @@ fn interfaces(collected: &Collected, facts: &mut Facts) {
     }
 }
 
-/// `ps -efL` or `ps -eo nlwp,args`: threads of Oracle's writers show whether requests go side by side.
+/// Outputs of `ps -efL` and `ps -eo nlwp,args`. The number of threads of Oracle's writers shows
+/// whether they write in parallel.
 fn threads(collected: &Collected, facts: &mut Facts) {
     for (_, output) in collected.outputs("ps") {
         for (name, mark) in [("oracle.lgwr_lwp_count", "_lgwr_"), ("oracle.dbwr_lwp_count", "_dbw")] {

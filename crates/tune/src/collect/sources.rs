@@ -1,26 +1,28 @@
-//! Files and folders as a program that reads them would find them: their text, that they are not there, or why nobody can tell.
+//! Files and folders as their program would find them: the text, that they do not exist, or why
+//! this is not known.
 
 use std::collections::BTreeSet;
 
 use super::collected::Collected;
 use super::layout;
 
-/// What a capture or a host has of a file or a folder.
+/// What is known about a file or a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Source<T> {
     /// It was read.
     Read(T),
-    /// It is not there, or the program ignores it.
+    /// It does not exist, or the program ignores it.
     Absent,
-    /// Nobody read it, for this reason.
+    /// It was not read, for this reason.
     Unread(String),
 }
 
-/// Files that every collector takes: one that is missing in a MANIFEST is missing on the host.
+/// Files that every collector takes. If a MANIFEST does not list one, it does not exist on the
+/// host.
 const ALWAYS_COLLECTED: &[&str] = &["/etc/my.cnf", "/etc/mysql/my.cnf"];
 
 impl Collected {
-    /// A file of configuration. One that was read in part counts as not read.
+    /// A configuration file. One that was read only in part counts as not read.
     pub(super) fn source(&self, path: &str) -> Source<&str> {
         if let Some(flaw) = self.flawed.get(path) {
             return Source::Unread(format!("{path} {flaw}"));
@@ -39,13 +41,13 @@ impl Collected {
         }
     }
 
-    /// Whether a file may be there that was not read. A live host was asked for every file.
+    /// Whether a file may exist that was not read. On a live host, every file was looked for.
     pub(super) fn is_unread(&self, path: &str) -> bool {
         let was_looked_for = self.live && !self.denied.contains_key(path);
         !was_looked_for && matches!(self.source(path), Source::Unread(_))
     }
 
-    /// The names in a folder of configuration.
+    /// The names in a configuration folder.
     pub(super) fn listing(&self, folder: &str) -> Source<&BTreeSet<String>> {
         let folder = folder.trim_end_matches('/');
         if let Some(reason) = self.denied.get(folder) {
@@ -59,12 +61,14 @@ impl Collected {
     }
 }
 
-/// Whether every user may write a file with these permissions, which MySQL and MariaDB therefore ignore.
+/// Whether every user may write a file with these permissions. MySQL and MariaDB ignore such a
+/// file.
 pub(super) fn is_writable(mode: u32) -> bool {
     mode & 0o002 != 0
 }
 
-/// The path that a file names: absolute, or from the folder of the file; `.`, `..` and doubled slashes removed.
+/// The path that a file names: absolute, or relative to the folder of the file. `.`, `..` and
+/// doubled slashes are removed.
 pub(super) fn resolved(path: &str, from: &str) -> String {
     let folder = if path.starts_with('/') { "" } else { from.rsplit_once('/').map_or("", |(folder, _)| folder) };
     let mut parts: Vec<&str> = Vec::new();

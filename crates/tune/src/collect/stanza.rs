@@ -1,4 +1,4 @@
-//! Stanzas of AIX: `name:` at the margin, then indented `key = value`.
+//! Stanzas of AIX: `name:` without indentation, then indented lines `key = value`.
 
 use super::text::{lines, odd, pair};
 use crate::facts::Facts;
@@ -7,13 +7,13 @@ use crate::facts::Facts;
 pub(super) struct Stanza {
     /// Its name.
     pub(super) name: String,
-    /// Line of the name.
+    /// The line of its name.
     pub(super) line: usize,
     /// Keys and values in order.
     pub(super) values: Vec<(String, String)>,
 }
 
-/// Reads all stanzas; lines outside of any are remarked.
+/// Reads all stanzas. A line outside of a stanza is remarked.
 pub(super) fn read(text: &str, comments: &[char], origin: &str, facts: &mut Facts) -> Vec<Stanza> {
     let mut stanzas: Vec<Stanza> = Vec::new();
     for (number, line) in lines(text) {
@@ -27,7 +27,7 @@ pub(super) fn read(text: &str, comments: &[char], origin: &str, facts: &mut Fact
         }
         match (pair(trimmed, '='), stanzas.last_mut()) {
             (Some((key, value)), Some(stanza)) => stanza.values.push((key.to_owned(), value.to_owned())),
-            // A key without a value is what AIX itself writes for an empty one.
+            // AIX itself writes a key without a value.
             (None, Some(_)) if trimmed.ends_with('=') => {}
             _ => odd(facts, origin, number, line),
         }

@@ -1,9 +1,10 @@
-//! From bytes to lines, words and numbers. Nothing here fails: what makes no sense is remarked and left out.
+//! Turns bytes into lines, words and numbers. No function fails: text that cannot be understood is
+//! remarked and left out.
 
 use super::limits::{LINE_BYTES_MAX, LINES_MAX, SNIFF_BYTES};
 use crate::facts::{Facts, Value};
 
-/// Text of a file or of a command's output. `None`, and a remark, when it is no text.
+/// The text of a file or of a command's output. `None`, with a remark, if the bytes are binary.
 pub(super) fn decode(bytes: &[u8], origin: &str, remarks: &mut Vec<String>) -> Option<String> {
     let wide = match bytes {
         [0xff, 0xfe, rest @ ..] => Some((rest, u16::from_le_bytes as fn([u8; 2]) -> u16)),
@@ -30,18 +31,19 @@ pub(super) fn decode(bytes: &[u8], origin: &str, remarks: &mut Vec<String>) -> O
     }
 }
 
-/// Lines with their numbers from 1, ends of any system removed, bounded in number and length.
+/// Lines with their numbers, counted from 1, without line ends of any system. Their number and
+/// length are limited.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let whole = text.split('\n').take(LINES_MAX).map(|line| line.strip_suffix('\r').unwrap_or(line));
     whole.enumerate().map(|(index, line)| (index + 1, head(line, LINE_BYTES_MAX)))
 }
 
-/// Lines that say something: without comments that begin with one of `marks`, without blanks around.
+/// Trimmed lines, without empty ones and without comments that begin with one of `marks`.
 pub(super) fn telling<'a>(text: &'a str, marks: &'static [char]) -> impl Iterator<Item = (usize, &'a str)> {
     lines(text).map(|(number, line)| (number, line.trim())).filter(move |(_, line)| !line.is_empty() && !line.starts_with(marks))
 }
 
-/// The first bytes of a text, cut where a character ends.
+/// The first bytes of a text, at most `bytes_max`, cut between characters.
 pub(super) fn head(text: &str, bytes_max: usize) -> &str {
     if text.len() <= bytes_max {
         return text;
@@ -50,7 +52,7 @@ pub(super) fn head(text: &str, bytes_max: usize) -> &str {
     &text[..end]
 }
 
-/// Key and value around the first `mark`, both trimmed; a key is never empty.
+/// Key and value around the first `mark`, both trimmed. `None` if there is no `mark` or no key.
 pub(super) fn pair(line: &str, mark: char) -> Option<(&str, &str)> {
     let (key, value) = line.split_once(mark)?;
     let key = key.trim();
@@ -68,7 +70,7 @@ pub(super) fn unquoted(value: &str) -> &str {
     value
 }
 
-/// A whole number, decimal or hexadecimal; beyond the range its end.
+/// A whole number, decimal or hexadecimal. A number out of range becomes the nearest one in range.
 pub(super) fn integer(text: &str) -> Option<i64> {
     let text = text.trim();
     let (negative, digits) = match text.strip_prefix('-') {
@@ -86,7 +88,7 @@ pub(super) fn integer(text: &str) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// A number where the text is one, else text with single blanks.
+/// A number if the text is one; otherwise a text with single blanks.
 pub(super) fn value(text: &str) -> Value {
     match integer(text) {
         Some(number) => Value::Int(number),
@@ -94,7 +96,7 @@ pub(super) fn value(text: &str) -> Value {
     }
 }
 
-/// Yes or no, as any of the systems writes it.
+/// Yes or no in any spelling of the systems.
 pub(super) fn truth(text: &str) -> Option<bool> {
     match text.trim().to_ascii_lowercase().as_str() {
         "on" | "yes" | "true" | "1" | "enable" | "enabled" | "y" => Some(true),
@@ -103,7 +105,7 @@ pub(super) fn truth(text: &str) -> Option<bool> {
     }
 }
 
-/// Yes or no where the text is one of both in words, a number where it is one, else text.
+/// A number or a yes or no if the text is one; otherwise a text.
 pub(super) fn telling_value(text: &str) -> Value {
     match (integer(text), truth(text)) {
         (Some(number), _) => Value::Int(number),
@@ -112,7 +114,7 @@ pub(super) fn telling_value(text: &str) -> Value {
     }
 }
 
-/// A number with a unit of powers of 1,024 (`2400M`, `8kB`, `1g`, `65536`, `1.5GB`), in bytes.
+/// A number with a unit of powers of 1,024 (`2400M`, `8kB`, `1g`, `65536`, `1.5GB`) in bytes.
 pub(super) fn bytes(text: &str) -> Option<i64> {
     let text = text.trim();
     let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
@@ -126,19 +128,19 @@ pub(super) fn bytes(text: &str) -> Option<i64> {
         _ => return None,
     };
     if let Some((whole, part)) = digits.split_once('.') {
-        // Two places are all that any of the tools prints.
+        // No tool prints more than two decimal places.
         let hundredths = integer(&format!("{}{:0<2}", whole, head(part, 2)))?;
         return Some(hundredths.saturating_mul(factor) / 100);
     }
     Some(integer(digits)?.saturating_mul(factor))
 }
 
-/// Words between blanks.
+/// Words separated by blanks.
 pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split_whitespace()
 }
 
-/// Cells of a line of comma-separated values, quotes doubled inside quotes.
+/// The cells of a line, separated by `mark`. A quote inside quotes is doubled.
 pub(super) fn cells(line: &str, mark: char) -> Vec<String> {
     let mut cells = vec![String::new()];
     let (mut quoted, mut letters) = (false, line.chars().peekable());
@@ -158,7 +160,7 @@ pub(super) fn cells(line: &str, mark: char) -> Vec<String> {
     cells
 }
 
-/// A name as facts have it: lower case, digits, and `_` for everything between.
+/// A text as a name of facts: lower case and digits, with `_` for everything between.
 pub(super) fn name_of(text: &str) -> String {
     let mut name = String::new();
     for letter in text.trim().chars() {

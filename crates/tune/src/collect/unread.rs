@@ -1,23 +1,24 @@
-//! Facts that are unknown because nothing that would give them was read.
+//! Facts that are unknown because none of their sources was read.
 //!
-//! A setting that no file makes has its default. A capture without the file says nothing about it: without this table both are one.
+//! If no file sets a setting, the setting has its default. If a capture lacks the file, the setting
+//! is not known. Without this table, the two cases would look the same.
 
 use super::collected::Collected;
 use super::database::parameter_files;
 use super::family::Family;
 use crate::facts::{Database, Facts};
 
-/// What gives facts.
+/// A source of facts.
 enum Source {
-    /// A file: that it is not there is an answer too.
+    /// A file. A file that does not exist is an answer too.
     File(&'static str),
-    /// Output of the command that begins with these words.
+    /// The output of a command that begins with these words.
     Command(&'static str),
-    /// The same of a program without which there is nothing to tell.
+    /// The same, for a program. If the program is not installed, there is nothing to report.
     Program(&'static str),
 }
 
-/// Facts and their sources: without any of the sources the facts are unknown.
+/// Facts and their sources. If none of the sources was read, the facts are unknown.
 struct Given {
     family: Family,
     facts: Facted,
@@ -26,7 +27,7 @@ struct Given {
 
 /// Which facts.
 enum Facted {
-    /// Those whose names begin so.
+    /// Facts whose names begin with this text.
     Named(&'static str),
     /// An attribute of each thing of a kind.
     Attribute(&'static str, &'static str),
@@ -54,7 +55,7 @@ const GIVEN: &[Given] = &[
     Given { family: Family::Hpux, facts: Attribute("lan", "driver"), by: &[Command("ioscan")] },
 ];
 
-/// Notes facts of hosts, storage and databases whose sources were not read.
+/// Makes facts of hosts, storage and databases unknown if their sources were not read.
 pub(super) fn facts(collected: &Collected, family: Option<Family>, facts: &mut Facts) {
     for given in GIVEN.iter().filter(|given| Some(given.family) == family) {
         if let Some(reason) = unread(collected, given.by) {
@@ -73,7 +74,8 @@ pub(super) fn facts(collected: &Collected, family: Option<Family>, facts: &mut F
     oracle(collected, facts);
 }
 
-/// Parameters of an Oracle database that something else shows, and its Direct NFS, which releases before 11.1 do not have.
+/// Makes parameters of an Oracle database unknown, if other facts show the database, and facts of
+/// its Direct NFS, which releases before 11.1 do not have.
 fn oracle(collected: &Collected, facts: &mut Facts) {
     let begin = Database::Oracle.prefix();
     if !has(facts, begin) {
@@ -111,7 +113,7 @@ fn of_each(kind: &str, attribute: &str, reason: &str, facts: &mut Facts) {
     without.iter().for_each(|name| facts.put_unknown_of(kind, name, attribute, reason));
 }
 
-/// Why nothing is known: none of the sources was read.
+/// Why the facts are unknown: none of the sources was read.
 fn unread(collected: &Collected, by: &[Source]) -> Option<String> {
     let is_read = |source: &Source| match source {
         File(path) => !collected.is_unread(path),

@@ -1,4 +1,5 @@
-//! Writes what was read as a capture: a folder, a tar archive, or one packed by gzip. Secrets are gone before (`redact`).
+//! Writes a capture: a folder or a tar archive, which may be compressed by gzip. Secrets were
+//! removed before (`redact`).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -15,12 +16,12 @@ use super::manifest::{EXIT_ABSENT, VERSION};
 use super::redact::redacted;
 use super::running_text;
 
-/// Writes a capture. The name decides: `.tar.gz`, `.tgz`, `.tar`, else a folder that is made.
+/// Writes a capture. If the name ends with `.tar.gz`, `.tgz` or `.tar`, it is an archive; otherwise
+/// a new folder.
 ///
-/// Only its owner can read it. Nothing that exists is overwritten.
+/// Only its owner can read it. No existing file is overwritten.
 ///
-/// # Errors
-/// There is something of that name, or writing failed.
+/// # Errors The path already exists, or a write failed.
 pub(super) fn write(path: &Path, collected: &Collected) -> io::Result<()> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("capture");
     let archive = [".tar.gz", ".tgz", ".tar"].iter().find_map(|end| name.strip_suffix(end).map(|stem| (stem, *end)));
@@ -57,7 +58,7 @@ fn folder(path: &Path, entries: &[(String, String)]) -> io::Result<()> {
     Ok(())
 }
 
-/// Everything that is written, the MANIFEST first.
+/// All files of the capture. The MANIFEST is the first one.
 fn entries(collected: &Collected) -> Vec<(String, String)> {
     let user = match collected.root {
         Some(true) => "root".to_owned(),
@@ -106,7 +107,8 @@ fn entries(collected: &Collected) -> Vec<(String, String)> {
     for path in &collected.absent {
         line(&format!("files{path}"), EXIT_ABSENT, path);
     }
-    // What could not be had is listed with the codes a shell gives: 126 not allowed, 127 not there. Its reason is its text.
+    // Files and commands that could not be read or run are listed with the exit codes of a shell:
+    // 126 for not permitted, 127 for not found. The text of the entry is the reason.
     let had = |name: &str| collected.files.contains_key(name) || collected.commands.iter().any(|output| output.line == name);
     for (name, reason) in collected.denied.iter().filter(|(name, _)| !had(name)) {
         let exit = if reason.contains("no such command") { 127 } else { 126 };

@@ -1,4 +1,4 @@
-//! Which part of an expression fails, in words: the value found and the one expected.
+//! Says which part of an expression fails, with the found and the expected value.
 
 use super::evaluate::evaluate;
 use super::function::Function;
@@ -8,7 +8,8 @@ use crate::facts::{Facts, Value};
 use crate::quantity::{Unit, unit_of, written, written_apart};
 use crate::shown_value::shown;
 
-/// `shared_buffers is 128 MiB; at least 3 GiB expected`, for an expression that is no.
+/// The message for an expression whose result is no: `shared_buffers is 128 MiB; at least 3 GiB
+/// expected`.
 pub(super) fn deviation(root: &Node, facts: &Facts, thing: Option<(&str, &str)>) -> Option<String> {
     let told = Context { facts, thing }.told(root, true)?;
     Some(match told.expected {
@@ -17,13 +18,13 @@ pub(super) fn deviation(root: &Node, facts: &Facts, thing: Option<(&str, &str)>)
     })
 }
 
-/// The unit of a part's value, as far as the names of facts in it tell.
+/// The unit of a part's value, if the names of its facts show it.
 pub(super) fn unit(node: &Node) -> Option<Unit> {
     match node {
         Node::Size(_) => Some(Unit::Bytes),
         Node::Name(name) => unit_of(name),
         Node::Count(Arithmetic::Plus | Arithmetic::Minus, left, right) => unit(left).or_else(|| unit(right)),
-        // A size over a size, or times one, is none.
+        // A size divided by a size, and a size times a size, is not a size.
         Node::Count(Arithmetic::Times | Arithmetic::By, left, right) => match (unit(left), unit(right)) {
             (Some(one), None) | (None, Some(one)) => Some(one),
             _ => None,
@@ -36,7 +37,7 @@ pub(super) fn unit(node: &Node) -> Option<Unit> {
     }
 }
 
-/// What was found, and what was expected where that is not part of it.
+/// The found value, and the expected one if the first text does not say it.
 struct Told {
     found: String,
     expected: Option<String>,
@@ -60,7 +61,7 @@ impl Context<'_> {
         self.value(node) == Some(Value::Bool(wanted))
     }
 
-    /// Of a part that is not as wanted.
+    /// The message for a part whose value is not the wanted one.
     fn told(self, node: &Node, wanted: bool) -> Option<Told> {
         match (node, wanted) {
             (Node::All(parts), true) | (Node::Any(parts), false) => {
@@ -80,7 +81,8 @@ impl Context<'_> {
         }
     }
 
-    /// Where each alternative is about the same value, what any of them expects.
+    /// If all alternatives are about the same value, the message with the expectations of all of
+    /// them.
     fn none_of(self, parts: &[Node]) -> Option<Told> {
         let told: Vec<Told> = parts.iter().map(|part| self.told(part, true)).collect::<Option<_>>()?;
         let found = told.first()?.found.clone();
@@ -130,8 +132,9 @@ impl Context<'_> {
         }
     }
 
-    /// The first thing of which it does not hold. Only one thing is at hand at a time, and none is gone through for each of
-    /// another kind: an evaluation bounds its steps, many of them do not.
+    /// The first thing for which the expression does not hold. `None` inside another thing and for
+    /// nested iterations: one evaluation has a limit of steps, but evaluating each thing again
+    /// would not.
     fn of_a_thing(self, kind: &str, inner: &Node) -> Option<Told> {
         let mut is_nested = self.thing.is_some();
         inner.visit(&mut |node| is_nested |= matches!(node, Node::Over(..)));
@@ -155,12 +158,12 @@ impl Context<'_> {
         }
     }
 
-    /// Whether a part has the value that it takes where its facts are not set.
+    /// Whether a part has its default because its facts are not set.
     fn is_default(self, node: &Node) -> bool {
         matches!(node, Node::Call(Function::Default, _)) && self.used(node).is_none()
     }
 
-    /// The operand of `default` that the value comes from; `None` where that is a constant.
+    /// The operand of `default` that gives the value; `None` if that is a constant.
     fn used(self, node: &Node) -> Option<&Node> {
         match node {
             Node::Call(Function::Default, parts) => {
@@ -172,7 +175,7 @@ impl Context<'_> {
         }
     }
 
-    /// The name of what a part is the value of.
+    /// The name of the fact from which a part gets its value.
     fn subject(self, node: &Node) -> Option<String> {
         match node {
             Node::Name(name) => Some(plain_name(name)),
@@ -236,7 +239,7 @@ impl Context<'_> {
     }
 }
 
-/// A part that is multiplied by a number, and that number: `x * 8 >= y` is `x >= y / 8`.
+/// A multiplied part and its factor: `x * 8 >= y` is compared as `x >= y / 8`.
 fn without_factor(node: &Node) -> (&Node, i64) {
     match node {
         Node::Count(Arithmetic::Times, part, by) => match by.as_ref() {
@@ -254,12 +257,12 @@ fn divided(value: Value, by: i64) -> Option<Value> {
     }
 }
 
-/// Whether a part is an answer of a site file, which is yes or no.
+/// Whether a part is an answer in the site file, which is yes or no.
 fn is_answer(node: &Node) -> bool {
     matches!(node, Node::Name(name) if name.starts_with("site."))
 }
 
-/// A setting is on or off, an answer yes or no.
+/// The word for a value: on or off for a setting, yes or no for an answer.
 fn switch(node: &Node, is: bool) -> String {
     match (is_answer(node), is) {
         (true, true) => "yes".to_owned(),
@@ -268,7 +271,7 @@ fn switch(node: &Node, is: bool) -> String {
     }
 }
 
-/// What holds where the comparison does not.
+/// The comparison that is true if this one is false.
 const fn opposite(comparison: Comparison) -> Comparison {
     match comparison {
         Comparison::Equal => Comparison::NotEqual,
@@ -284,7 +287,7 @@ const fn opposite(comparison: Comparison) -> Comparison {
     }
 }
 
-/// The comparison with its sides exchanged.
+/// The comparison with its sides swapped.
 const fn mirrored(comparison: Comparison) -> Option<Comparison> {
     Some(match comparison {
         Comparison::Equal | Comparison::NotEqual => comparison,

@@ -1,12 +1,12 @@
-//! Why a text is no expression.
+//! Why a text is not an expression.
 
-/// Text that is no expression.
+/// The error for a text that is not an expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("at character {at}: {what}")]
 pub struct ParseError {
-    /// The character at which it ends to be one, from 1.
+    /// The position of the error in characters, counted from 1.
     pub at: usize,
-    /// What is wrong there.
+    /// What is wrong at that position.
     pub what: String,
 }
 

@@ -1,4 +1,4 @@
-//! What an expression comes to. An error is what is missing, a line for each.
+//! Evaluates an expression. An error lists what is missing, one line for each.
 
 use std::mem;
 
@@ -26,9 +26,9 @@ pub(super) fn evaluate(root: &Node, facts: &Facts, thing: Option<(&str, &str)>) 
 
 struct Evaluator<'a> {
     facts: &'a Facts,
-    /// Things at hand, the innermost last.
+    /// The things in scope, the innermost last.
     scopes: Vec<Scope<'a>>,
-    /// How many of them are not from inside the expression.
+    /// Number of things that were in scope before the evaluation.
     outer: usize,
     looked_at: Vec<Look>,
     steps: usize,
@@ -66,7 +66,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// `and` ends at the first no, `or` at the first yes: `deciding` says which.
+    /// `and` ends at the first no, and `or` at the first yes. `deciding` is that answer.
     fn joined(&mut self, parts: &'a [Node], deciding: bool) -> Answer {
         let mut missing = Vec::new();
         for part in parts {
@@ -155,7 +155,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Whether a fact of this part is not known because what would tell could not be read: nobody can say then that it was never
+    /// Whether a fact of this part is unknown because its source could not be read. Then it may be
     /// set.
     fn was_unread(&mut self, node: &'a Node) -> bool {
         let (mut names, mut kinds) = (Vec::new(), Vec::new());
@@ -168,7 +168,7 @@ impl<'a> Evaluator<'a> {
             || names.into_iter().any(|name| self.reason(name).is_some() && self.name(name).is_err())
     }
 
-    /// That a fact is not known is a thing seen too, where the expression says what then.
+    /// Notes that an expression read a fact that is not known and allowed for that.
     fn unknown_look(&mut self, node: &Node, known: bool) {
         if let Node::Name(name) = node
             && !known
@@ -198,7 +198,7 @@ impl<'a> Evaluator<'a> {
                 break;
             }
         }
-        // Of some things nothing is known: what is said of all of them is not known either.
+        // If some things of the kind are unknown, an answer about all of them is unknown too.
         let partly = reason.map(|reason| format!("{kind}: {reason}"));
         let whole = inner.is_none().then_some(things.len());
         let (answer, looks) = found.answer(over, whole, partly);
@@ -238,21 +238,21 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Why a fact or an attribute of the thing at hand is not known, where something says so.
+    /// Why a fact, or an attribute of the thing in scope, is not known.
     fn reason(&self, name: &'a str) -> Option<&'a str> {
         let of_thing =
             self.scope_of(name).and_then(|(scope, attribute)| self.facts.why_unknown_of(scope.kind, scope.name, attribute));
         of_thing.or_else(|| reason(self.facts, name))
     }
 
-    /// `sysctl.net.ipv4.tcp_rmem.3`: the third word of a fact that has several.
+    /// One word of a fact with several words: `sysctl.net.ipv4.tcp_rmem.3` is the third.
     fn word_of(&self, name: &str) -> Option<Value> {
         let (whole, index) = name.rsplit_once('.')?;
         let index = index.parse().ok()?;
         self.facts.host.get(whole).and_then(|fact| numbered(&fact.value, index).ok())
     }
 
-    /// The thing that a name speaks of, and the attribute.
+    /// The thing and the attribute that a name refers to.
     fn scope_of(&self, name: &'a str) -> Option<(Scope<'a>, &'a str)> {
         let (head, attribute) = name.split_once('.')?;
         if head == EACH {
@@ -261,7 +261,8 @@ impl<'a> Evaluator<'a> {
         self.scopes.iter().rev().find(|scope| scope.kind == head).map(|scope| (*scope, attribute))
     }
 
-    /// A name as a finding shows it: of a thing that only the expression knows, with the thing.
+    /// A name as a finding shows it. If the thing is only in scope inside the expression, the name
+    /// contains it.
     fn display_name(&self, name: &str) -> String {
         let Some((head, attribute)) = name.split_once('.') else { return name.to_owned() };
         let inner = self.scopes.iter().skip(self.outer).rev().find(|scope| scope.kind == head);
@@ -271,7 +272,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Why there may be things of a kind that are not among those found.
+    /// Why there may be things of a kind that were not found.
     fn why_unread_things(&self, kind: &str) -> Option<&'a str> {
         let unknown = &self.facts.unknown;
         let of_kind = unknown.get(kind).or_else(|| unknown.get(&format!("{kind}."))).map(String::as_str);
@@ -288,7 +289,7 @@ impl<'a> Evaluator<'a> {
 /// What was found of the things of a kind so far.
 #[derive(Default)]
 struct Found {
-    /// The answer of one thing that decides `any` (yes) and `all` (no).
+    /// The answer of one thing that decides the result: yes for `any`, no for `all`.
     deciding: bool,
     decided: bool,
     true_count: i64,
@@ -298,7 +299,7 @@ struct Found {
 }
 
 impl Found {
-    /// Takes one thing's answer in; says whether no other matters.
+    /// Takes the answer of one thing. Returns whether the result is decided.
     fn take(&mut self, over: Over, kind: &str, name: &str, answer: Answer, seen: Vec<Look>) -> bool {
         let value = match answer {
             Ok(value) => value,
@@ -327,7 +328,8 @@ impl Found {
         self.decided
     }
 
-    /// The answer, and what it stands on. `whole` is the number of all things, where all are counted.
+    /// The answer and the facts that it is based on. `whole` is the number of all things, if all
+    /// are counted.
     fn answer(self, over: Over, whole: Option<usize>, partly: Option<String>) -> (Answer, Vec<Look>) {
         if self.decided {
             return (Ok(Value::Bool(self.deciding)), self.looks);
@@ -364,7 +366,7 @@ fn in_range(number: Option<i64>) -> Answer {
     number.map(Value::Int).ok_or_else(|| vec!["a number beyond the range, or a division by zero".to_owned()])
 }
 
-/// Both, or what is missing of either.
+/// Both values, or everything that is missing for either.
 fn both<A, B>(left: Result<A, Vec<String>>, right: Result<B, Vec<String>>) -> Result<(A, B), Vec<String>> {
     match (left, right) {
         (Ok(left), Ok(right)) => Ok((left, right)),
@@ -384,12 +386,13 @@ fn append(missing: &mut Vec<String>, more: Vec<String>) {
     }
 }
 
-/// Of the same kind, so that they can be equal.
+/// Whether the values have the same type, so that they can be compared.
 fn alike(left: &Value, right: &Value) -> bool {
     mem::discriminant(left) == mem::discriminant(right)
 }
 
-/// Whether a value is one of these; not known when it is none of those of its kind and there are others.
+/// Whether a value is in a list. Not known if the list does not contain it and has values of other
+/// types.
 fn among(value: &Value, values: &[Value]) -> Option<bool> {
     if values.contains(value) {
         return Some(true);
@@ -408,7 +411,7 @@ fn word(over: Over) -> &'static str {
     super::function::OVER.iter().find(|(_, known)| *known == over).map_or("", |(name, _)| *name)
 }
 
-/// Why a fact could not be read, when its name or a prefix of it is among those.
+/// Why a fact could not be read: the reason for its name or for the longest prefix of its name.
 pub(super) fn reason<'a>(facts: &'a Facts, name: &str) -> Option<&'a str> {
     let unknown = &facts.unknown;
     let exact = unknown.get(name);

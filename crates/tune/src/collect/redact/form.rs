@@ -1,4 +1,4 @@
-//! Which form a text has, by the file or the command it comes from.
+//! Decides the form of a text by its file or its command.
 
 use super::settings::{self, Style, is_amount, keeps_mysql, keeps_oracle, keeps_postgres, keeps_sysctl};
 use super::state::{REDACTED, State};
@@ -9,17 +9,17 @@ use crate::collect::command_line::rest_after;
 pub(super) enum Form {
     /// Text of the kernel or of a tool that prints no configuration.
     Plain,
-    /// Lines of a key and a value.
+    /// Lines with a key and a value.
     Settings(&'static Style),
-    /// Tables of mounts, maps of autofs.
+    /// Tables of mounts and maps of autofs.
     Mounts,
-    /// What SET PERSIST of MySQL wrote: JSON.
+    /// JSON that SET PERSIST of MySQL wrote.
     Persisted,
-    /// A table of settings as a client of a database prints it.
+    /// A table of settings as a database client prints it.
     Table,
     /// The files of `sysctl.d` as systemd-analyze prints them, each after a comment with its path.
     Printed,
-    /// One parameter of the kernel, whose name is the path.
+    /// The value of one kernel parameter. Its path is the parameter's name.
     Parameter(String),
     /// The kernel's command line.
     CommandLine,
@@ -29,11 +29,12 @@ pub(super) enum Form {
     Multipath,
     /// `oranfstab`.
     Oranfstab,
-    /// Addresses and names, and comments.
+    /// Addresses, names, and comments.
     Hosts,
-    /// Up to four columns, and comments, which begin with one of these marks.
+    /// Up to four columns. Comments begin with one of these characters.
     Columns(&'static [char]),
-    /// Of lines with one of these words, that word and as many words from there on; every other line goes.
+    /// Only lines with one of these words. The word and the words after it are kept, as many as the
+    /// number says.
     Only(&'static [&'static str], usize),
     /// Names of interfaces and their MTU in YAML.
     Netplan,
@@ -41,7 +42,7 @@ pub(super) enum Form {
     Unit,
     /// A list of processes.
     Processes,
-    /// Nothing stays: a program that prints a map.
+    /// Nothing is kept: the text is a program that prints a map.
     Nothing,
 }
 
@@ -113,7 +114,8 @@ impl Form {
             _ if is_of(&["/etc/rc.config.d/", "/etc/sysconfig/"]) => Self::Settings(&SHELL),
             _ if path.ends_with("/netfs") => Self::Only(&["sysctl -p", "mount -a"], 2),
             _ if is_of(&["/etc/rc", "/etc/init.d/"]) => Self::Only(&["ndd -set"], 5),
-            // Any file may be one that a configuration of PostgreSQL includes; drivers of Solaris have theirs.
+            // Any file may be included by a configuration of PostgreSQL, except those in folders of
+            // Solaris drivers.
             _ if path.ends_with(".conf") && !is_of(&["/platform/", "/kernel/", "/etc/driver/"]) => Self::Settings(&POSTGRES),
             _ if path.ends_with("/.bash_profile") => Self::Only(&["ulimit"], 3),
             _ => Self::Plain,
@@ -185,7 +187,7 @@ impl Form {
     }
 
     fn settings(&self, line: &str, style: &'static Style, state: &mut State) -> String {
-        // `init.ora` continues a value on an indented line without `=`, and after a comma.
+        // In `init.ora`, an indented line without `=` and a line after a comma continue a value.
         let is_oracle = std::ptr::eq(style, &ORACLE);
         let continues = state.is_continued || line.starts_with([' ', '\t']) && !line.contains('=');
         state.is_continued = is_oracle && line.trim_end().ends_with([',', '\\']);
@@ -222,7 +224,7 @@ fn keeps_shell(key: &str, value: &str) -> bool {
     is_amount(name, value) || keys::SHELL.contains(&name) || name.starts_with("HP_") && options::is_plain(value)
 }
 
-/// A word of the kernel's command line.
+/// A word of the kernel's command line without its secret.
 fn boot_word(word: &str) -> String {
     let Some((key, value)) = word.split_once('=') else {
         let is_known = word.is_empty() || word.starts_with('[') || keys::CMDLINE_FLAGS.contains(&word);
@@ -232,11 +234,11 @@ fn boot_word(word: &str) -> String {
     if is_known || is_amount(key, value) { word.to_owned() } else { format!("{key}={REDACTED}") }
 }
 
-/// `options MODULE NAME=VALUE…`; other directives are reduced to what names a module.
+/// A line `options MODULE NAME=VALUE…`. Of other directives only the first word stays.
 fn modprobe(line: &str, state: &mut State) -> String {
     let is_continued = std::mem::replace(&mut state.is_continued, line.ends_with('\\'));
     if line.starts_with('#') && !is_continued {
-        // A comment may be continued too.
+        // A comment may be continued on the next line too.
         state.goes = true;
         return if state.is_continued { "#\\".to_owned() } else { "#".to_owned() };
     }
@@ -263,7 +265,7 @@ fn modprobe(line: &str, state: &mut State) -> String {
     format!("{begin}{}", kept.join(" "))
 }
 
-/// Braces, names of sections, and keywords with their value.
+/// Keeps braces, names of sections, and known keywords with their values.
 fn multipath(line: &str) -> String {
     let trimmed = line.trim();
     if let Some(mark) = trimmed.chars().next().filter(|first| "#!".contains(*first)) {
@@ -280,13 +282,14 @@ fn multipath(line: &str) -> String {
         Some(inner) => inner.find('"').map_or(value, |end| &value[..end + 2]),
         None => value.split([' ', '\t', '#', '!', '{', '}', '"']).next().unwrap_or_default(),
     };
-    // What follows on the line is ignored by multipath, but for a brace that ends the section in files of old.
+    // multipath ignores the rest of the line, except for a brace, which ends the section in old
+    // files.
     let brace = if value[said.len()..].trim_start().starts_with('}') { " }" } else { "" };
     let is_known = keys::MULTIPATH.contains(&key) || is_amount(key, said);
     if is_known || said.is_empty() { format!("\t{key} {said}{brace}") } else { format!("\t{key} \"{REDACTED}\"{brace}") }
 }
 
-/// Pairs `key: value`, several on a line.
+/// Pairs `key: value`, several of which may be on a line.
 fn oranfstab(line: &str) -> String {
     let mut kept = Vec::new();
     let mut rest = line.split('#').next().unwrap_or_default();
@@ -304,13 +307,13 @@ fn oranfstab(line: &str) -> String {
     if kept.is_empty() && line.trim() == "dontroute" { line.to_owned() } else { kept.join(" ") }
 }
 
-/// The first of these words in a line, and the words that follow it, `count` in all.
+/// The first of these words in a line and the words after it, `count` words in all.
 fn only(line: &str, words: &[&str], count: usize) -> String {
     let trimmed = line.trim();
     if trimmed.starts_with('#') {
         return "#".to_owned();
     }
-    // A word that ends with a blank begins the line.
+    // A word that ends with a blank must be at the start of the line.
     let find = |word: &&&str| if word.ends_with(' ') { trimmed.starts_with(**word) } else { trimmed.contains(**word) };
     let Some(word) = words.iter().find(find) else { return String::new() };
     let rest = trimmed.split_once(word.trim_end()).map_or("", |(_, rest)| rest);
@@ -320,7 +323,7 @@ fn only(line: &str, words: &[&str], count: usize) -> String {
     kept.join(" ")
 }
 
-/// `eth0:` and `mtu: 9000`.
+/// Keeps names such as `eth0:`, and `mtu: 9000`.
 fn netplan(line: &str) -> String {
     let trimmed = line.trim();
     let (key, value) = trimmed.split_once(':').unwrap_or_default();
@@ -328,21 +331,22 @@ fn netplan(line: &str) -> String {
     if is_kept { trimmed.to_owned() } else { String::new() }
 }
 
-/// A line of a mount unit.
+/// A line of a mount unit without its secrets.
 fn unit(line: &str) -> String {
     let trimmed = line.trim();
     let Some((key, value)) = trimmed.split_once('=').map(|(key, value)| (key.trim(), value.trim())) else {
         return if trimmed.starts_with('[') && options::is_plain(trimmed) { trimmed.to_owned() } else { String::new() };
     };
     match key {
-        // The comma makes a list of a single option.
+        // With a comma before it, a single option is treated as a list.
         "Options" => format!("{key}={}", options::line(&format!(",{value}")).trim_start_matches(',')),
         _ if keys::UNIT.contains(&key) => format!("{key}={}", options::line(value)),
         _ => String::new(),
     }
 }
 
-/// The columns of a process up to its program, of processes of Oracle. Every other process goes: its arguments may be secrets.
+/// For a process of Oracle, the columns up to its program. All other processes are removed, because
+/// their arguments may be secrets.
 fn process(line: &str) -> String {
     if ["NLWP", "PID"].iter().any(|head| line.contains(head)) {
         return line.to_owned();

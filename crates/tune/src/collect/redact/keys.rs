@@ -1,4 +1,5 @@
-//! Keys whose values may stay although they are not amounts: what rules and parsers read. A test holds that all names of rules are here.
+//! Keys whose values are kept although they are not amounts, because rules and parsers read them. A
+//! test checks that all names in rules are here.
 
 /// Settings of PostgreSQL.
 pub(super) const POSTGRES: &[&str] = &[
@@ -58,7 +59,7 @@ pub(super) const POSTGRES: &[&str] = &[
     "zero_damaged_pages",
 ];
 
-/// Settings of MySQL and MariaDB, with `_`.
+/// Settings of MySQL and MariaDB, written with `_`.
 pub(super) const MYSQL: &[&str] = &[
     "aria_log_dir_path",
     "basedir",
@@ -141,7 +142,8 @@ pub(super) const ORACLE: &[&str] = &[
     "user_dump_dest",
 ];
 
-/// Begins of keys of `iscsid.conf`, of node records, and of `iscsiadm -m session -P 3`.
+/// Prefixes of keys in `iscsid.conf`, in node records, and in the output of `iscsiadm -m session -P
+/// 3`.
 pub(super) const ISCSI: &[&str] = &[
     "node.conn[0].iscsi.",
     "node.conn[0].timeo.",
@@ -184,7 +186,8 @@ pub(super) const ISCSI: &[&str] = &[
     "scsi",
 ];
 
-/// Keys of `multipath.conf` with free values that rules and parsers read.
+/// Keys of `multipath.conf` whose values rules and parsers read, and which may have any text as
+/// their value.
 pub(super) const MULTIPATH: &[&str] = &[
     "alias",
     "checker",
@@ -221,10 +224,10 @@ pub(super) const MULTIPATH: &[&str] = &[
 pub(super) const MULTIPATH_SECTIONS: &[&str] =
     &["blacklist", "blacklist_exceptions", "defaults", "device", "devices", "multipath", "multipaths", "overrides", "protocol"];
 
-/// Parameters of the kernel (sysctl) that rules read and that are words.
+/// Kernel parameters (sysctl) that rules read and whose values are words.
 pub(super) const SYSCTL: &[&str] = &["net.core.default_qdisc", "net.ipv4.tcp_congestion_control", "sunrpc.transports"];
 
-/// Words of the kernel's command line with values that are not amounts.
+/// Parameters on the kernel's command line whose values are not amounts.
 pub(super) const CMDLINE: &[&str] = &[
     "default_hugepagesz",
     "elevator",
@@ -236,11 +239,11 @@ pub(super) const CMDLINE: &[&str] = &[
     "transparent_hugepage",
 ];
 
-/// Words of the kernel's command line without a value.
+/// Parameters on the kernel's command line without a value.
 pub(super) const CMDLINE_FLAGS: &[&str] =
     &["nohz", "nomodeset", "noquiet", "nosmt", "quiet", "ro", "rw", "splash", "fips", "nopti", "nosplash"];
 
-/// Keys of files of network interfaces: the interface and its MTU.
+/// Keys in files of network interfaces: the interface, its address and its MTU.
 pub(super) const NETWORK: &[&str] = &["DEVICE", "IPADDR", "MTU", "MTUBytes", "Name", "interface-name", "mtu"];
 
 /// Keys of `oranfstab`.
@@ -249,7 +252,7 @@ pub(super) const ORANFSTAB: &[&str] = &["server", "path", "local", "export", "mo
 /// Keys of mount units.
 pub(super) const UNIT: &[&str] = &["Options", "Type", "What", "Where"];
 
-/// Keys of `/etc/sysconfig/oracleasm` and of start-up files of HP-UX.
+/// Keys of `/etc/sysconfig/oracleasm` and of HP-UX' start-up files.
 pub(super) const SHELL: &[&str] = &[
     "IP_ADDRESS",
     "NDD_NAME",

@@ -1,5 +1,5 @@
-//! Mount options: known ones stay. Tables of file systems, `mount`, `nfsstat -m`, mount units and maps of autofs all write them as words
-//! between commas.
+//! Mount options: only known ones are kept. Tables of file systems, `mount`, `nfsstat -m`, mount
+//! units and maps of autofs all separate them by commas.
 
 use super::state::REDACTED;
 
@@ -128,7 +128,7 @@ pub(super) const FLAGS: &[&str] = &[
     "vers",
 ];
 
-/// Options whose value stays.
+/// Options whose value is kept.
 pub(super) const KEYS: &[&str] = &[
     "LABEL",
     "PARTLABEL",
@@ -207,7 +207,7 @@ pub(super) const KEYS: &[&str] = &[
     "log",
 ];
 
-/// A line with known options only, up to a comment.
+/// A line with only known options and without its comment.
 pub(super) fn line(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     for piece in line.split_inclusive([' ', '\t']) {
@@ -221,10 +221,10 @@ pub(super) fn line(line: &str) -> String {
     out
 }
 
-/// One word: a source, a mount point, a list of options.
+/// One word: a source, a mount point, or a list of options.
 fn word(word: &str) -> String {
     let is_login = word.contains("://") || word.contains('@') || word.contains('%') && !word.starts_with('[');
-    // A path stays. `//server/share` is a source as well.
+    // A path is kept. `//server/share` is a source and is kept too.
     if word.starts_with('/') && !is_login {
         return word.to_owned();
     }
@@ -240,7 +240,7 @@ fn word(word: &str) -> String {
 }
 
 fn option(option: &str) -> String {
-    // Marks that stand around a list: `(rw,nosuid)`, `"rw,bg"`, `-soft,vers=3`, `opts:`.
+    // Characters around an option or a list: `(rw,nosuid)`, `"rw,bg"`, `-soft,vers=3`.
     let inner = option.trim_matches(['(', ')', '"', '\'', '-', ';', '*']);
     match inner.split_once('=') {
         None if inner.is_empty() || FLAGS.contains(&inner) || inner.starts_with("x-systemd.") => option.to_owned(),
@@ -250,12 +250,13 @@ fn option(option: &str) -> String {
     }
 }
 
-/// Whether a value has only characters of names, addresses and numbers.
+/// Whether a value consists only of characters of names, addresses and numbers.
 pub(super) fn is_plain(value: &str) -> bool {
     value.chars().all(|letter| letter.is_ascii_alphanumeric() || "_.:/+-[]\"".contains(letter))
 }
 
-/// Whether the value of a key of `nfsmount.conf` may stay: the keys are mount options in any case.
+/// Whether the value of a key of `nfsmount.conf` may be kept. The keys are mount options in lower
+/// or upper case.
 pub(super) fn is_known_key(key: &str) -> bool {
     KEYS.iter().chain(FLAGS).any(|known| known.eq_ignore_ascii_case(key))
 }

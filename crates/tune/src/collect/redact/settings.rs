@@ -1,22 +1,24 @@
-//! Lines of a key and a value: configuration files, tables of clients of databases, parameters of the kernel.
+//! Lines with a key and a value: configuration files, tables of database clients, kernel
+//! parameters.
 
 use super::state::{REDACTED, State};
 
-/// How a file writes its settings.
+/// The syntax of the settings in a file.
 pub(super) struct Style {
-    /// What begins a comment.
+    /// Characters that begin a comment.
     pub(super) comments: &'static [char],
-    /// What stands between key and value.
+    /// Characters between key and value.
     pub(super) marks: &'static [char],
-    /// Blanks may stand between key and value instead.
+    /// Whether blanks may separate key and value instead.
     pub(super) by_blank: bool,
-    /// A `#` outside quotes ends the value.
+    /// Whether a `#` outside quotes ends the value.
     pub(super) hash_ends: bool,
-    /// Which values stay, by key and value.
+    /// Whether a value is kept, by its key and the value.
     pub(super) keeps: fn(&str, &str) -> bool,
 }
 
-/// A line of a file of this style: sections and known values stay, comments and other values go.
+/// A line of a file with this syntax. Sections and known values are kept; comments and other values
+/// are removed.
 pub(super) fn line(line: &str, style: &Style) -> String {
     let trimmed = line.trim();
     if trimmed.is_empty() {
@@ -29,7 +31,8 @@ pub(super) fn line(line: &str, style: &Style) -> String {
         return section(trimmed);
     }
     let is_end = |letter: char| style.marks.contains(&letter) || style.by_blank && (letter.is_whitespace() || letter == '\'');
-    // What is not a setting is a mistake. The placeholder alone would be a section of the file.
+    // A line that is not a setting is a mistake and stays one. The placeholder alone would be read
+    // as a section.
     let gone = || "?".to_owned();
     let Some(end) = trimmed.find(is_end) else {
         return if (style.keeps)(trimmed, "") { trimmed.to_owned() } else { gone() };
@@ -39,36 +42,36 @@ pub(super) fn line(line: &str, style: &Style) -> String {
     let value = value.strip_prefix(style.marks).unwrap_or(value).trim_start();
     let between = &rest[..rest.len() - value.len()];
     let (said, more) = if style.by_blank { token(value) } else { (without_comment(value, style.hash_ends), "") };
-    // A key is a name: `curl -H token=x` is not one.
+    // A key is a name. `curl -H token=x` does not begin with one.
     let is_name = !key.trim().is_empty() && key.trim().chars().all(|letter| !letter.is_control() && !"'\"$`;|&".contains(letter));
     match (is_name, said) {
         (false, _) => gone(),
         (true, "") => format!("{key}{between}"),
         (true, said) if (style.keeps)(key.trim(), said) => format!("{key}{between}{said}{more}"),
-        // A mistake of the file stays one.
+        // A mistake in the file stays a mistake.
         (true, _) if !more.is_empty() => format!("{key} ?"),
         (true, _) if between.is_empty() => format!("{key} {REDACTED}"),
         (true, _) => format!("{key}{between}{REDACTED}"),
     }
 }
 
-/// `[ MountPoint "/srv/pg" ]`, without what follows it.
+/// A section such as `[ MountPoint "/srv/pg" ]`, without the text after it.
 fn section(line: &str) -> String {
     let inner = line.split(']').next().unwrap_or(line);
     let is_plain = inner.chars().all(|letter| letter.is_ascii_alphanumeric() || "[_. \"/:-\t".contains(letter));
     match (is_plain, inner.len() < line.len()) {
         (true, true) => format!("{inner}]"),
         (false, true) => format!("[{REDACTED}"),
-        // A section that does not end is a mistake, and stays one.
+        // A section without its closing bracket is a mistake and stays one.
         (_, false) => "[?".to_owned(),
     }
 }
 
-/// A value without the comment that follows it.
+/// A value without the comment after it.
 fn without_comment(value: &str, hash_ends: bool) -> &str {
     if let Some(quote) = value.chars().next().filter(|letter| "'\"".contains(*letter)) {
         let (said, rest) = value.split_at(quoted_length(value, quote));
-        // Oracle lists texts in quotes.
+        // Oracle writes lists of quoted texts.
         if !rest.trim_start().starts_with(',') {
             return said;
         }
@@ -77,7 +80,7 @@ fn without_comment(value: &str, hash_ends: bool) -> &str {
     value[..end].trim_end()
 }
 
-/// A value that ends with its quote or at a blank. What follows it is a mistake, and stays one.
+/// A value that ends with its quote or at a blank. Text after it is a mistake and stays one.
 fn token(value: &str) -> (&str, &'static str) {
     let end = match value.chars().next() {
         Some('\'') => quoted_length(value, '\''),
@@ -88,7 +91,7 @@ fn token(value: &str) -> (&str, &'static str) {
     (said, if is_whole && (rest.is_empty() || rest.starts_with('#')) { "" } else { " ?" })
 }
 
-/// How long a text in quotes is, both quotes included. A quote in it is doubled, or follows a backslash.
+/// Length of a quoted text with both quotes. A quote inside is doubled or follows a backslash.
 fn quoted_length(said: &str, quote: char) -> usize {
     let mut letters = said.char_indices().skip(1).peekable();
     while let Some((at, letter)) = letters.next() {
@@ -102,7 +105,8 @@ fn quoted_length(said: &str, quote: char) -> usize {
     said.len()
 }
 
-/// Whether a value is a number, a size, a time, or yes or no, under a key that is not the name of a secret.
+/// Whether a value is a number, a size, a time, or a word such as yes or no, and its key is not
+/// named like a secret.
 pub(super) fn is_amount(key: &str, value: &str) -> bool {
     const WORDS: &[&str] = &["on", "off", "yes", "no", "true", "false", "y", "n", "auto", "default", "none", "unlimited"];
     const UNITS: &[&str] =
@@ -119,7 +123,7 @@ pub(super) fn is_amount(key: &str, value: &str) -> bool {
     (is_word || is_number(&value.replace(' ', "")) || parts.all(is_number)) && !is_secret(key)
 }
 
-/// Whether a key is named like a secret, be its value a number.
+/// Whether a key is named like a secret. Then even a number is removed.
 fn is_secret(key: &str) -> bool {
     const WORDS: &[&str] =
         &["pass", "passphrase", "password", "passwd", "pin", "psk", "pw", "secret", "token", "key", "community", "cred", "auth"];
@@ -128,7 +132,8 @@ fn is_secret(key: &str) -> bool {
     words.any(|word| WORDS.contains(&word) || word.ends_with("pass") || word.ends_with("pw") || word.contains("passw"))
 }
 
-/// A parameter of the kernel: `key = value`, with `/` or `.`, also after a `-`, which ignores errors of it.
+/// A kernel parameter `key = value`, with `/` or `.` in the key. A `-` before it means that errors
+/// are ignored.
 pub(super) fn keeps_sysctl(key: &str, value: &str) -> bool {
     let name = key.trim_start_matches('-').trim().replace('/', ".");
     let numbers = value.split_whitespace().all(|word| is_amount(&name, word));
@@ -136,13 +141,15 @@ pub(super) fn keeps_sysctl(key: &str, value: &str) -> bool {
     !is_secret && (numbers || super::keys::SYSCTL.contains(&name.as_str()) && super::options::is_plain(&value.replace(' ', "")))
 }
 
-/// A setting of PostgreSQL. Settings of extensions have a dot in their names; of these nothing stays.
+/// A setting of PostgreSQL. Settings of extensions have a dot in their names, and their values are
+/// never kept.
 pub(super) fn keeps_postgres(key: &str, value: &str) -> bool {
     let key = key.to_ascii_lowercase();
     super::keys::POSTGRES.contains(&key.as_str()) || !key.contains('.') && !value.is_empty() && is_amount(&key, value)
 }
 
-/// An option of MySQL and MariaDB, which may be cut short where the rest is unique, and have prefixes.
+/// An option of MySQL or MariaDB. Its name may be shortened to a unique prefix, and may have
+/// prefixes such as `skip_`.
 pub(super) fn keeps_mysql(key: &str, value: &str) -> bool {
     if key.starts_with('!') {
         return true;
@@ -160,7 +167,8 @@ pub(super) fn keeps_mysql(key: &str, value: &str) -> bool {
     is_known || !name.contains('.') && is_amount(name, value)
 }
 
-/// `mysqld-auto.cnf`: each variable is an object with a member `Value`. What is not JSON goes as a whole.
+/// `mysqld-auto.cnf`, in which each variable is an object with a member `Value`. A text that is not
+/// JSON is removed completely.
 pub(super) fn persisted(text: &str) -> String {
     match serde_json::from_str(text) {
         Ok(mut json) => {
@@ -173,26 +181,27 @@ pub(super) fn persisted(text: &str) -> String {
 
 fn redact_variables(json: &mut serde_json::Value) {
     for (name, member) in json.as_object_mut().into_iter().flatten() {
-        // Who set a variable, and when.
+        // The user and time of the change.
         if let Some(members) = member.as_object_mut() {
             members.remove("Metadata");
         }
         match member.get_mut("Value") {
             Some(value) if !value.as_str().is_some_and(|said| keeps_mysql(name, said)) => *value = REDACTED.into(),
             Some(_) => {}
-            // serde_json bounds how deep this goes.
+            // serde_json limits the depth of this recursion.
             None => redact_variables(member),
         }
     }
 }
 
-/// A parameter of Oracle, of `*.name` and `instance.name` the name.
+/// A parameter of Oracle. For `*.name` and `instance.name`, the name counts.
 pub(super) fn keeps_oracle(key: &str, value: &str) -> bool {
     let key = key.rsplit('.').next().unwrap_or(key).trim().to_ascii_lowercase();
     is_amount(&key, value) || super::keys::ORACLE.contains(&key.as_str()) && !value.contains('@')
 }
 
-/// A row of a table as clients print it: name and value in the first two cells. A line that continues the value before it has its fate.
+/// A row of a table as clients print it, with name and value in the first two cells. A line that
+/// continues a removed value is removed too.
 pub(super) fn row(line: &str, state: &mut State) -> String {
     let kept = row_alone(line, state.goes);
     state.goes = kept.contains(REDACTED);
@@ -200,7 +209,7 @@ pub(super) fn row(line: &str, state: &mut State) -> String {
 }
 
 fn row_alone(line: &str, goes: bool) -> String {
-    // Why the program of a server gave no answer: it quotes the line that it does not understand.
+    // The error of a server's program quotes the line that it does not understand.
     if let Some(reason) = line.strip_prefix("!\t") {
         let end = [reason.find('='), reason.find(": \"")].into_iter().flatten().min().unwrap_or(reason.len());
         let more = if end < reason.len() { format!(" {REDACTED}") } else { String::new() };
@@ -221,7 +230,8 @@ fn row_alone(line: &str, goes: bool) -> String {
     if is_head || keeps_any(name, value) { line.to_owned() } else { format!("{first}{mark}{REDACTED}") }
 }
 
-/// Columns with blanks between: `show parameter` of SQL*Plus, with a type in the second, and names with values.
+/// Columns separated by blanks: `show parameter` of SQL*Plus, with a type in the second column, and
+/// names with values.
 fn columns(line: &str, goes: bool) -> String {
     const TYPES: &[&str] = &["string", "integer", "boolean", "big", "file", "number"];
     let words: Vec<&str> = line.split_whitespace().collect();

@@ -1,13 +1,13 @@
-//! What stands for a secret, and what one line says of the next one.
+//! The placeholder for a secret, and what a line says about the next one.
 
-/// Takes the place of a value that was left out.
+/// The placeholder for a removed value.
 pub const REDACTED: &str = "[redacted]";
 
-/// What the lines before say of the next line.
+/// What the lines so far say about the next line.
 #[derive(Default)]
 pub(super) struct State {
-    /// The last line ends with a backslash: the next one continues it.
+    /// The last line ends with a backslash, so the next line continues it.
     pub(super) is_continued: bool,
-    /// The last value was left out: what continues it goes too.
+    /// The last value was removed, so a line that continues it is removed too.
     pub(super) goes: bool,
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// What a text of this origin becomes, and what stays of it.
+/// Checks that a text of this origin is redacted to `kept`.
 #[track_caller]
 fn becomes(origin: &str, text: &str, kept: &str) {
     assert_eq!(redacted(origin, text), kept, "{origin}: {text:?}");
@@ -135,7 +135,7 @@ fn a_redacted_text_stays_what_it_is() {
 fn every_name_of_a_rule_may_be_read_and_the_scripts_have_the_same_lists() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let rules = crate::rules::RuleSet::folder(&root.join("rules")).unwrap();
-    // What parsers derive and no text holds.
+    // Names of facts that parsers derive. No text contains them.
     const DERIVED: &[&str] = &[
         "data_fstype",
         "pending_restart",

@@ -1,5 +1,5 @@
-//! Secrets that the words around them show, in text that has no form: logins in URLs, arguments that are passwords, values of keys with
-//! a word like `password`.
+//! Secrets in text without a form, found by the words around them: logins in URLs, arguments that
+//! are passwords, values of keys with a word like `password`.
 
 use super::REDACTED;
 
@@ -20,19 +20,21 @@ const SECRETS: &[&str] = &[
     "api_key",
 ];
 
-/// Keys that only look like it.
+/// Keys that contain such a word and are not secrets.
 const HARMLESS: &[&str] = &["password_encryption", "old_passwords", "default_password_lifetime", "stable_secret_none"];
 
-/// A line without them.
+/// A line without these secrets.
 pub(super) fn redacted_line(line: &str) -> String {
     without_values(&without_passwords(&without_logins(line)))
 }
 
-/// `scheme://user:password@host` as `scheme://[redacted]@host`, and `user:password@host` as `[redacted]@host`.
+/// `scheme://user:password@host` becomes `scheme://[redacted]@host`, and `user:password@host`
+/// becomes `[redacted]@host`.
 fn without_logins(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     for piece in line.split_inclusive(|letter: char| letter.is_whitespace() || "'\"`,;()".contains(letter)) {
-        // A secret that is not encoded may have a `/`, a `?` or an `@`: the last `@` of the word ends the login.
+        // A secret that is not percent-encoded may contain `/`, `?` or `@`, so the last `@` of the
+        // word ends the login.
         let Some(at) = piece.rfind('@') else {
             out.push_str(piece);
             continue;
@@ -51,13 +53,13 @@ fn without_logins(line: &str) -> String {
     out
 }
 
-/// Whether a login is one of a message that shows how a URL is written: `USER:PASSWORD`.
+/// Whether a login is a placeholder in a message that explains URLs, such as `USER:PASSWORD`.
 fn is_placeholder(login: &str) -> bool {
     login.chars().all(|letter| letter.is_ascii_uppercase() || ":%[]…".contains(letter))
 }
 
-/// The arguments of a command line that are a password by what stands before them: `--password WORD`, `sshpass -p WORD`,
-/// `-u USER:WORD`, and `-pWORD` of the clients of MySQL and MariaDB.
+/// Removes arguments that are passwords: `--password WORD`, `sshpass -p WORD`, `-u USER:WORD`, and
+/// `-pWORD` of the clients of MySQL and MariaDB.
 fn without_passwords(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let (mut option, mut program) = ("", "");
@@ -95,7 +97,7 @@ fn without_passwords(line: &str) -> String {
     out
 }
 
-/// Values of keys that are secrets, anywhere on the line.
+/// Removes the values of secret keys anywhere on the line.
 fn without_values(line: &str) -> String {
     let lower = line.to_ascii_lowercase();
     let mut out = String::new();
@@ -128,12 +130,13 @@ fn is_key(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || "_.-".contains(letter)
 }
 
-/// Where the value after a key stands. Of a key that begins its line it is the whole rest; of one inside, up to the next mark.
+/// The byte range of the value after a key. If the key begins the line, the value is the rest of
+/// the line; otherwise it ends at the next separator.
 fn value(line: &str, key_end: usize, begins: bool) -> Option<(usize, usize)> {
     let rest = &line[key_end..];
     let marks = rest.find(|letter: char| !"\"' \t=:|,".contains(letter)).unwrap_or(rest.len());
     let separator = &rest[..marks];
-    // A word in running text has blanks after it and no mark.
+    // In running text, only blanks follow a word.
     let apart = separator.contains(['=', ':', '|', '\t']) || (begins && separator.contains([',', ' ']));
     if marks == rest.len() || !apart {
         return None;

@@ -7,25 +7,25 @@ use host::mount_table::is_nfs;
 use crate::collect::sources::resolved;
 use crate::facts::{Database, Facts, Server, Value};
 
-/// What lies at a place. Of several on one mount the first decides its role.
+/// The kind of files at a place. If a mount has several kinds, the first one decides its role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     /// Datafiles.
     Data,
-    /// Logs that a commit waits for.
+    /// Logs on which a commit waits.
     Redo,
-    /// Files of a database of which nothing says more: control files, mounts of Direct NFS.
+    /// Files of a database whose kind is not known better: control files, Direct NFS mounts.
     Database,
-    /// Logs that were closed.
+    /// Logs that are no longer written.
     Archive,
     /// Programs.
     Home,
-    /// Logs and dumps for people.
+    /// Logs and dumps for users.
     Diagnostics,
 }
 
 impl Kind {
-    /// The role.
+    /// The name of the role.
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Data => "data",
@@ -46,7 +46,7 @@ pub(super) struct Place {
     pub(super) database: &'static str,
 }
 
-/// Settings of MySQL and MariaDB that name folders, from the folder of the data where they are relative.
+/// Settings of MySQL and MariaDB that name folders. A relative one is below the data directory.
 const MYSQL: [(&str, Kind); 4] = [
     ("innodb_data_home_dir", Kind::Data),
     ("innodb_undo_directory", Kind::Data),
@@ -54,7 +54,8 @@ const MYSQL: [(&str, Kind); 4] = [
     ("log_bin_basename", Kind::Redo),
 ];
 
-/// Parameters of Oracle that name files and folders; those with a number have it at their end.
+/// Parameters of Oracle that name files and folders. One that ends with `_` is followed by a
+/// number.
 const ORACLE: [(&str, Kind); 11] = [
     ("control_files", Kind::Database),
     ("db_create_file_dest", Kind::Data),
@@ -69,7 +70,7 @@ const ORACLE: [(&str, Kind); 11] = [
     ("diagnostic_dest", Kind::Diagnostics),
 ];
 
-/// Paths of a server whose links decide what lies where.
+/// Paths of a server whose links decide where its files are.
 pub(super) fn linked(server: &Server) -> Vec<String> {
     let Some(data) = data_directory(server) else { return Vec::new() };
     if server.database == Database::Postgres {
@@ -79,7 +80,7 @@ pub(super) fn linked(server: &Server) -> Vec<String> {
     named.chain([data.clone()]).collect()
 }
 
-/// Places of a server of PostgreSQL, MySQL or MariaDB.
+/// Places of a PostgreSQL, MySQL or MariaDB server.
 pub(super) fn of_server(server: &Server, facts: &Facts) -> Vec<Place> {
     match (server.database, data_directory(server)) {
         (Database::Postgres, Some(data)) => of_postgres(server, &data, facts),
@@ -107,7 +108,7 @@ fn of_postgres(server: &Server, data: &str, facts: &Facts) -> Vec<Place> {
 fn of_mysql(server: &Server, data: &str, facts: &Facts) -> Vec<Place> {
     let place =
         |path: &str, kind: Kind, origin: String| Place { path: real(path, facts).to_owned(), kind, origin, database: "mysql" };
-    // Where no setting names it, the folder is that of the program, if it is there.
+    // Without a setting, the data directory is the program's default, if it exists.
     if server.facts.value("mysql.datadir").is_none() && known(data, facts).is_none() {
         return Vec::new();
     }
@@ -125,7 +126,7 @@ fn of_mysql(server: &Server, data: &str, facts: &Facts) -> Vec<Place> {
     found
 }
 
-/// The path that a setting names, with where it stands.
+/// The path in a setting and its origin.
 fn mysql_path(server: &Server, name: &str, data: &str) -> Option<(String, String)> {
     let name = format!("mysql.{name}");
     let fact = server.facts.host.get(&name)?;
@@ -133,14 +134,14 @@ fn mysql_path(server: &Server, name: &str, data: &str) -> Option<(String, String
     (!said.is_empty()).then(|| (resolved(said, &format!("{data}/")), fact.origin.clone()))
 }
 
-/// The folder of the data of a server.
+/// The data directory of a server.
 fn data_directory(server: &Server) -> Option<String> {
     let said = match server.database {
         Database::Postgres => server.facts.host_text("postgres.data_directory")?,
         Database::Mysql => server.facts.host_text("mysql.datadir").unwrap_or("/var/lib/mysql"),
         Database::Oracle => return None,
     };
-    // A file that lay loose in a capture has no folder.
+    // A file that was collected without its folder gives no absolute path.
     let path = said.trim_end_matches('/');
     (path.starts_with('/') && path.len() > 1).then(|| path.to_owned())
 }
@@ -149,7 +150,7 @@ fn origin(server: &Server, name: &str, otherwise: &str) -> String {
     server.facts.host.get(name).map_or(otherwise, |fact| &fact.origin).to_owned()
 }
 
-/// Places that parameters and views of Oracle name, its mounts of Direct NFS, and its home.
+/// Places in parameters and views of Oracle, its Direct NFS mounts, and its home.
 pub(super) fn of_oracle(facts: &Facts) -> Vec<Place> {
     let all = facts.servers_of(Database::Oracle).map(|server| &server.facts).chain([facts]);
     let homes: BTreeSet<&str> = facts.things.get("oracle_home").into_iter().flatten().map(|(home, _)| home.as_str()).collect();
@@ -189,7 +190,7 @@ fn kind_of(parameter: &str) -> Option<Kind> {
     }
 }
 
-/// The paths in a parameter: as it stands, after `LOCATION=`, and below each home after `?`.
+/// The paths in a parameter: as written, after `LOCATION=`, or below each home for a leading `?`.
 fn paths(said: &str, homes: &BTreeSet<&str>) -> Vec<String> {
     let said = said.trim();
     let named = if said.get(..9).is_some_and(|begin| begin.eq_ignore_ascii_case("location=")) { &said[9..] } else { said };
@@ -200,12 +201,12 @@ fn paths(said: &str, homes: &BTreeSet<&str>) -> Vec<String> {
     }
 }
 
-/// Where a path leads, as far as its links are known.
+/// The real path, as far as its links are known.
 fn real<'a>(path: &'a str, facts: &'a Facts) -> &'a str {
     known(path, facts).unwrap_or(path)
 }
 
-/// Where a path leads that was followed.
+/// The real path of a path whose links were followed.
 fn known<'a>(path: &str, facts: &'a Facts) -> Option<&'a str> {
     match facts.things.get("path")?.get(path)?.get("real").map(|fact| &fact.value) {
         Some(Value::Text(real)) => Some(real),
@@ -213,7 +214,7 @@ fn known<'a>(path: &str, facts: &'a Facts) -> Option<&'a str> {
     }
 }
 
-/// The mount point that a path lies below.
+/// The nearest mount point above a path.
 pub(super) fn above<'a>(path: &str, facts: &'a Facts) -> Option<&'a str> {
     let mounts = facts.things.get("mount")?;
     let mut at = path.trim_end_matches('/');
@@ -226,7 +227,7 @@ pub(super) fn above<'a>(path: &str, facts: &'a Facts) -> Option<&'a str> {
     }
 }
 
-/// What nothing says of the places of databases, in words: what people may add.
+/// Places of databases that are not known, as messages that say what the user may add.
 pub(crate) fn unnamed(facts: &Facts) -> Vec<String> {
     let roles: Vec<(&String, Option<&str>, bool)> = facts
         .things

@@ -83,13 +83,14 @@ fn the_site_file_wins_and_a_contradiction_is_remarked() {
     let mut facts = oracle(&[("control_files", files), ("log_archive_dest", "/u04".into())]);
     mounts(&mut facts, &[("/u02", "nfs", ""), ("/u03", "nfs", ""), ("/u04", "nfs", "")]);
     derive(&mut facts);
-    // Which kind of database files is more than was derived, and no contradiction.
+    // The site file may say which kind of database files a mount contains. This adds to the derived
+    // role and does not contradict it.
     site("[mount.\"/u02\"]\nrole = \"data\"\n[mount.\"/u03\"]\nrole = \"redo\"\n", &mut facts);
     assert!(facts.remarks.is_empty(), "{:?}", facts.remarks);
     site("[mount.\"/u04\"]\nrole = \"home\"\n", &mut facts);
     assert_eq!(facts.remarks.len(), 1);
     assert!(facts.remarks[0].contains("mount /u04: role") && facts.remarks[0].contains("the site file is taken"));
-    // Databases that are asked later change none of it.
+    // Facts of databases that are queried later do not change the role.
     derive(&mut facts);
     let expected = [("/u02", "data"), ("/u03", "redo"), ("/u04", "home")];
     assert_eq!(roles(&facts), expected.map(|(point, role)| (point, role.to_owned())));
@@ -141,11 +142,11 @@ fn mariadb_has_logs_where_its_settings_say_else_with_the_data() {
     let apart =
         [("mysql.datadir", "/data/mysql"), ("mysql.innodb_log_group_home_dir", "/logs"), ("mysql.log_bin_basename", "/binlog/b")];
     assert_eq!(redo(&apart), ["/binlog redo", "/data data", "/logs redo"]);
-    // A name alone is one in the folder of the data, and so is a relative path.
+    // A name alone and a relative path are both in the data directory.
     let beside =
         [("mysql.datadir", "/data/mysql"), ("mysql.log_bin_basename", "binlog"), ("mysql.innodb_undo_directory", "./undo")];
     assert_eq!(redo(&beside), ["/data data"]);
-    // Files of a program whose folder of data nobody has seen show no database.
+    // Option files whose data directory was not seen do not prove that a database exists.
     assert_eq!(redo(&[]), [""; 0]);
 }
 

@@ -1,8 +1,8 @@
-//! The name of a setting as its users write it: `postgres.shared_buffers` is `shared_buffers`.
+//! The name of a setting as users write it: `postgres.shared_buffers` is `shared_buffers`.
 
 use crate::rules::KINDS;
 
-/// Beginnings of facts' names that only say where a setting lives.
+/// Prefixes of facts' names that only say where a setting is stored.
 const PLACES: [&str; 21] = [
     "persistent.sysctl.",
     "persistent.module.",
@@ -27,7 +27,7 @@ const PLACES: [&str; 21] = [
     "ontap9.",
 ];
 
-/// Facts whose setting has a name that the fact's does not end with.
+/// Facts whose setting has another name than the end of the fact's name.
 const NAMES: [(&str, &str); 8] = [
     ("hw.memory_bytes", "memory"),
     ("hw.cpu_count", "the number of CPUs"),
@@ -62,7 +62,7 @@ pub(crate) fn plain_name(name: &str) -> String {
     if let Some(parameter) = name.strip_prefix("kernel.cmdline.") {
         return format!("kernel parameter {parameter}");
     }
-    // A word of a value that has several.
+    // One word of a value with several.
     if let Some((whole, word)) = name.rsplit_once('.')
         && name.starts_with("sysctl.")
         && word.chars().all(|c| c.is_ascii_digit())

@@ -1,4 +1,4 @@
-//! What is known of a host: named values with where they come from.
+//! What is known about a host: named values with their origins.
 
 mod data_place;
 mod server;
@@ -15,13 +15,14 @@ pub(crate) use data_place::DataPlace;
 pub use server::{Database, Server, ServerState};
 pub(crate) use set_by::{COMMAND_LINE, SetBy, origin_of, set_by};
 
-/// Remarks of one collection; a capture full of nonsense says no more after that many.
+/// Remarks of one collection. Later ones are dropped.
 const REMARKS_MAX: usize = 500;
 
 /// Bytes of one remark.
 const REMARK_BYTES_MAX: usize = 400;
 
-/// Facts of one host, things of one kind, attributes of one thing: a Linux host has about 2,000 of the first.
+/// Facts of one host, things of one kind, attributes of one thing. A Linux host has about 2,000
+/// facts.
 const NAMES_MAX: usize = 100_000;
 
 /// A value.
@@ -30,11 +31,12 @@ const NAMES_MAX: usize = 100_000;
 pub enum Value {
     /// Yes or no.
     Bool(bool),
-    /// A whole number; sizes are bytes, times the unit that the name ends with. Beyond the range: its end.
+    /// A whole number. Sizes are in bytes, times in the unit at the end of the name. A number out
+    /// of range becomes the nearest one in range.
     Int(i64),
     /// Text.
     Text(String),
-    /// Several of them, in the order found.
+    /// Several values in the order in which they were found.
     List(Vec<Self>),
 }
 
@@ -43,44 +45,47 @@ pub enum Value {
 pub struct Fact {
     /// The value.
     pub value: Value,
-    /// The command or the file it was read from, with a line where that helps: `sysctl -a`, `/etc/fstab:12`.
+    /// The command or file that it was read from, with a line if that helps: `sysctl -a`,
+    /// `/etc/fstab:12`.
     pub origin: String,
 }
 
 /// Attributes of one thing: a mount, a network interface, a LUN.
 pub type Attributes = BTreeMap<String, Fact>;
 
-/// All that is known.
+/// Everything that is known about a host.
 ///
-/// A name is dotted: `sysctl.vm.swappiness`. Of things of which there are several, each has a kind and a name of its own:
-/// kind `mount`, name `/u02`, attribute `rsize`.
+/// A name has dots: `sysctl.vm.swappiness`. A thing, of which there may be several, has a kind and
+/// a name: kind `mount`, name `/u02`, attribute `rsize`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Facts of the host, by name. Facts of a database that are here are those of one server without a name.
+    /// Facts of the host, by name. Facts of a database in here belong to one server without a name.
     pub host: BTreeMap<String, Fact>,
     /// Things, by kind and by name.
     pub things: BTreeMap<String, BTreeMap<String, Attributes>>,
-    /// What could not be read, by the name or by a prefix of it (`sysctl.` is all of them), with the reason.
+    /// Facts that could not be read, by their name or a prefix of it (`sysctl.` for all of them),
+    /// with the reason.
     pub unknown: BTreeMap<String, String>,
-    /// Database servers, each with facts of its own.
+    /// Database servers, each with its own facts.
     pub servers: Vec<Server>,
-    /// What was odd on the way, a line each: contradictory values, files that are no text, entries that were skipped.
+    /// One line for each irregularity: contradictory values, files that are not text, entries that
+    /// were skipped.
     pub remarks: Vec<String>,
 }
 
 impl Fact {
-    /// Whether the value was left out of the text that it was read from.
+    /// Whether the value was removed from the text that it was read from.
     fn is_redacted(&self) -> bool {
         matches!(&self.value, Value::Text(text) if text.contains(REDACTED))
     }
 }
 
-/// The name of an attribute of one thing among what is not known.
+/// The key of an attribute of one thing in [`Facts::unknown`].
 fn unknown_name(kind: &str, name: &str, attribute: &str) -> String {
     format!("{kind} {name}: {attribute}")
 }
 
-/// The name of things that were not found among what is not known.
+/// The key of things that were not found in [`Facts::unknown`].
 fn others_name(kind: &str) -> String {
     format!("{kind}: others")
 }
@@ -110,7 +115,8 @@ impl From<String> for Value {
 }
 
 impl Facts {
-    /// Notes a fact of the host. A second value that differs is a remark; the first one stays. A value that was redacted is not known.
+    /// Notes a fact of the host. If it already has another value, the first one stays and a remark
+    /// is added. A redacted value makes the fact unknown.
     pub fn put(&mut self, name: &str, value: impl Into<Value>, origin: &str) {
         let fact = Fact { value: value.into(), origin: origin.to_owned() };
         if fact.is_redacted() {
@@ -121,7 +127,7 @@ impl Facts {
         }
     }
 
-    /// Notes an attribute of a thing, which is there from then on.
+    /// Notes an attribute of a thing. The thing exists from then on.
     pub fn put_of(&mut self, kind: &str, name: &str, attribute: &str, value: impl Into<Value>, origin: &str) {
         let fact = Fact { value: value.into(), origin: origin.to_owned() };
         if fact.is_redacted() {
@@ -137,12 +143,13 @@ impl Facts {
         }
     }
 
-    /// Notes that things of this kind were looked for: where none is found, there is none. Without it they are not known.
+    /// Notes that things of this kind were looked for, so a missing thing does not exist. Otherwise
+    /// it is not known whether it exists.
     pub fn looked_for(&mut self, kind: &str) {
         self.things.entry(kind.to_owned()).or_default();
     }
 
-    /// Notes something odd. What is too long is cut, and after many of them the rest is left out.
+    /// Adds a remark. A long one is cut, and from a limit on they are dropped.
     pub fn remark(&mut self, mut remark: String) {
         if remark.len() > REMARK_BYTES_MAX {
             let end = (0..=REMARK_BYTES_MAX).rev().find(|at| remark.is_char_boundary(*at)).unwrap_or(0);
@@ -155,14 +162,14 @@ impl Facts {
         }
     }
 
-    /// Value of a fact of the host, else of the only server that has it.
+    /// The value of a fact of the host; otherwise of the only server that has the fact.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<&Value> {
         let here = self.host.get(name).map(|fact| &fact.value);
         here.or_else(|| self.of_only_server(|facts| facts.value(name)))
     }
 
-    /// Text of a fact of the host; absent where it is empty.
+    /// The text of a fact of the host; `None` if it is empty.
     pub(crate) fn host_text(&self, name: &str) -> Option<&str> {
         match self.host.get(name).map(|fact| &fact.value) {
             Some(Value::Text(text)) if !text.is_empty() => Some(text),
@@ -170,7 +177,7 @@ impl Facts {
         }
     }
 
-    /// Value of an attribute of a thing, of the host or of the only server that has it.
+    /// The value of a thing's attribute, from the host or from the only server that has it.
     #[must_use]
     pub fn value_of(&self, kind: &str, name: &str, attribute: &str) -> Option<&Value> {
         let thing = self.things.get(kind).and_then(|things| things.get(name));
@@ -178,7 +185,7 @@ impl Facts {
         here.or_else(|| self.of_only_server(|facts| facts.value_of(kind, name, attribute)))
     }
 
-    /// Notes that an attribute of a thing is not known. The thing is there from then on.
+    /// Notes that an attribute of a thing is not known. The thing exists from then on.
     pub fn put_unknown_of(&mut self, kind: &str, name: &str, attribute: &str, reason: &str) {
         let things = self.things.entry(kind.to_owned()).or_default();
         if things.len() < NAMES_MAX || things.contains_key(name) {
@@ -187,30 +194,30 @@ impl Facts {
         }
     }
 
-    /// Notes that no attribute of a thing is known but those that it has or gets.
+    /// Notes that other attributes of a thing than those it has or gets are not known.
     pub fn put_unknown_others_of(&mut self, kind: &str, name: &str, reason: &str) {
         self.put_unknown(&unknown_name(kind, name, ""), reason);
     }
 
-    /// Why an attribute of a thing is not known, if something says so of this thing.
+    /// Why an attribute of a thing is not known, if there is a reason for this thing.
     #[must_use]
     pub fn why_unknown_of(&self, kind: &str, name: &str, attribute: &str) -> Option<&str> {
         let of = |attribute: &str| self.unknown.get(&unknown_name(kind, name, attribute));
         of(attribute).or_else(|| of("")).map(String::as_str)
     }
 
-    /// Notes that there may be more things of a kind than those that were found.
+    /// Notes that more things of a kind may exist than were found.
     pub fn put_unknown_others(&mut self, kind: &str, reason: &str) {
         self.put_unknown(&others_name(kind), reason);
     }
 
-    /// Why there may be more things of a kind than those that were found.
+    /// Why more things of a kind may exist than were found.
     #[must_use]
     pub fn why_unknown_others(&self, kind: &str) -> Option<&str> {
         self.unknown.get(&others_name(kind)).map(String::as_str)
     }
 
-    /// Notes that what has this name, or begins with it, could not be read.
+    /// Notes that the facts with this name, or with this prefix, could not be read.
     pub fn put_unknown(&mut self, prefix: &str, reason: &str) {
         self.unknown.entry(prefix.to_owned()).or_insert_with(|| reason.to_owned());
     }

@@ -1,7 +1,8 @@
-//! Rules and facts to findings.
+//! Judges facts by rules.
 //!
-//! A rule is asked of the host, or of each thing of a kind; one that speaks of a database is asked of each server. What `when` needs and is not known leaves the rule out; what
-//! `test` needs and is not known is a finding of its own kind: it is never passed.
+//! A rule is applied to the host or to each thing of a kind; a rule about a database is applied to
+//! each server. If facts that `when` needs are not known, the rule does not apply. If facts that
+//! `test` needs are not known, the result is unknown and never passed.
 
 mod group;
 mod platforms_and_roles;
@@ -22,18 +23,18 @@ use crate::{describe, expression, title};
 use subjects::Subject;
 use write_back::with_write_back;
 
-/// What all rules came to.
+/// The results of all rules.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Judgement {
-    /// All verdicts, worst first, in an order that equal facts give again.
+    /// All verdicts, the worst first. The order is the same for equal facts.
     pub findings: Vec<Finding>,
-    /// Rules that do not apply here.
+    /// Number of rules that do not apply here.
     pub not_applicable: usize,
-    /// What was odd on the way.
+    /// Remarks on what could not be judged.
     pub remarks: Vec<String>,
 }
 
-/// Asks every rule: of the host once, and of each database server where the rule speaks of databases.
+/// Applies every rule to the host, and every rule about databases to each database server.
 #[must_use]
 pub fn judge(rules: &RuleSet, facts: &Facts) -> Judgement {
     let mut judgement = Judgement::default();
@@ -52,7 +53,7 @@ pub fn judge(rules: &RuleSet, facts: &Facts) -> Judgement {
     judgement
 }
 
-/// Asks one rule; no verdict where it does not apply.
+/// Applies one rule. There is no verdict if it does not apply.
 #[must_use]
 pub fn judge_one(loaded: &Loaded, facts: &Facts) -> Vec<Finding> {
     let mut judgement = Judgement::default();
@@ -60,7 +61,8 @@ pub fn judge_one(loaded: &Loaded, facts: &Facts) -> Vec<Finding> {
     judgement.findings
 }
 
-/// Asks rules, and says how many of them do not apply. One subject after the other: each has its own copy of the facts.
+/// Applies rules and returns how many of them do not apply. It handles one subject after the other,
+/// because each has its own copy of the facts.
 fn judge_all(rules: &[&Loaded], facts: &Facts, judgement: &mut Judgement) -> usize {
     let facts = &*with_write_back(facts);
     let mut asked: Vec<(&Loaded, Vec<Option<usize>>, bool)> =
@@ -80,7 +82,8 @@ fn judge_all(rules: &[&Loaded], facts: &Facts, judgement: &mut Judgement) -> usi
     asked.iter().filter(|(.., applied)| !applied).count()
 }
 
-/// Who asks some servers does not ask for what the files of another one do not tell: that is a remark, not a list.
+/// Removes unknown results of a server that was not queried while others were, and adds one remark
+/// instead.
 fn leave_unasked_out(subject: &Subject<'_>, first: usize, judgement: &mut Judgement) {
     let Some(server) = subject.server.filter(|_| subject.is_unasked) else { return };
     let told = judgement.findings.split_off(first);
@@ -95,7 +98,8 @@ fn leave_unasked_out(subject: &Subject<'_>, first: usize, judgement: &mut Judgem
     }
 }
 
-/// The value of a setting here: as written, or computed; none where it is a bare word or its facts are not known.
+/// The value of a setting here: as written or computed. `None` if it has no value or its facts are
+/// not known.
 #[must_use]
 pub fn setting_value(setting: &Setting, facts: &Facts, thing: Option<(&str, &str)>) -> Option<String> {
     let Some(text) = &setting.value_of else { return setting.value.clone() };
@@ -124,7 +128,7 @@ fn ask(loaded: &Loaded, subject: &Subject<'_>, judgement: &mut Judgement) {
     if things.is_some_and(|things| things.len() > THINGS_JUDGED_MAX) {
         judgement.remarks.push(format!("rule {} was asked of the first {THINGS_JUDGED_MAX} of kind {kind}", loaded.rule.id));
     }
-    // None was found, because they could not be looked for.
+    // No thing was found because the kind could not be looked for.
     let reason = facts.unknown.get(kind).or_else(|| facts.unknown.get(&format!("{kind}.")));
     if let Some(reason) = reason
         && things.is_none_or(|things| things.is_empty())
@@ -135,12 +139,12 @@ fn ask(loaded: &Loaded, subject: &Subject<'_>, judgement: &mut Judgement) {
     }
 }
 
-/// The verdict on the host or a server, or on one thing; none where the rule does not apply.
+/// The verdict on the host, a server or one thing; `None` if the rule does not apply.
 fn one(loaded: &Loaded, subject: &Subject<'_>, thing: Option<(&str, &str)>) -> Option<Finding> {
     let facts = &subject.facts;
     match loaded.when.as_ref().map(|when| (when, when.value(facts, thing))) {
         None | Some((_, Outcome::Known(Value::Bool(true)))) => {}
-        // Whether it applies depends on a setting of a database whose file was not read.
+        // Whether the rule applies depends on a setting of a database that was not read.
         Some((when, Outcome::Unknown(missing))) if when.needs_unread_setting(facts) => {
             return Some(finding(loaded, subject, thing, Verdict::Unknown, Vec::new(), missing));
         }
@@ -166,7 +170,7 @@ fn finding(
     missing: Vec<String>,
 ) -> Finding {
     let Rule { id, title, severity, reason, effect, sources, status, standing, fix, .. } = &loaded.rule;
-    // What passed needs nothing done.
+    // A passed rule needs no fix.
     let fix = fix.as_ref().filter(|_| verdict != Verdict::Passed);
     let server = judged.server.map(|server| server.name.clone());
     let named = thing.map(|(kind, name)| format!("{kind} {}", shown(&Value::from(name))));
@@ -218,19 +222,19 @@ fn fix_lines(fix: &Fix, facts: &Facts, thing: Option<(&str, &str)>) -> Vec<Strin
     lines
 }
 
-/// What set a setting of PostgreSQL that its files do not change.
+/// What set a PostgreSQL setting with precedence over the files.
 fn outweighs<'a>(setting: &Setting, facts: &'a Facts) -> Option<SetBy<'a>> {
     let fact = facts.host.get(&format!("postgres.{}", setting.key)).filter(|_| setting.kind == SettingKind::Postgres)?;
     set_by(&fact.origin)
 }
 
-/// What it takes for a fix to be in force here: a command line takes a restart.
+/// What puts a fix in force here. A value on the command line needs a restart.
 fn activation(fix: &Fix, facts: &Facts) -> Activation {
     let by_command_line = fix.settings.iter().any(|setting| outweighs(setting, facts) == Some(SetBy::CommandLine));
     if by_command_line { fix.activation.max(Activation::DbRestart) } else { fix.activation }
 }
 
-/// A computed number as its file takes it: typed into PostgreSQL bare, bytes would be pages.
+/// A computed number with its unit. Without a unit, PostgreSQL could take bytes as pages.
 fn with_unit(setting: &Setting, text: String) -> String {
     match text.parse() {
         Ok(number) if setting.value_of.is_some() => crate::change::written(&Value::Int(number), setting.kind, &setting.key),
@@ -238,7 +242,7 @@ fn with_unit(setting: &Setting, text: String) -> String {
     }
 }
 
-/// Worst first; then by layer from the database down, rule and thing.
+/// The worst first, then by layer from the database down, rule and thing.
 fn place(finding: &Finding) -> (Verdict, std::cmp::Reverse<Severity>, usize, &str, &Option<String>) {
     let layer = crate::rules::LAYERS.iter().position(|layer| *layer == finding.layer).unwrap_or(usize::MAX);
     (finding.verdict, std::cmp::Reverse(finding.severity), layer, &finding.rule, &finding.subject)

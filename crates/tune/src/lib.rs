@@ -1,8 +1,10 @@
-//! The tuner: what is set between a database and its disk, what should be, why, and how it is changed and changed back.
+//! The tuner: it reads what is set between a database and its disk, says what should be set and
+//! why, and makes and reverts changes.
 //!
-//! Interfaces: [`facts::Facts`] (what is known of a host, live or from captures), [`rule::Rule`] (data, `rules/*.toml`), and
-//! [`results::audit`] (what a judgement is stored as). This crate never decides by itself that a setting is good: every
-//! sentence it prints stands in a rule with a source. What is not known is reported, never passed.
+//! Interfaces: [`facts::Facts`] (what is known about a host, live or from captures), [`rule::Rule`]
+//! (data in `rules/*.toml`), and [`results::audit`] (the stored form of a judgement). Whether a
+//! setting is good is said only by a rule with a source. What is not known is reported as unknown
+//! and never as passed.
 #![forbid(unsafe_code)]
 
 pub mod baseline;

@@ -1,4 +1,4 @@
-//! Effects that `tune measure` found, read back and put beside the findings of the same rules.
+//! Effects that `tune measure` found. They are read and added to the findings of the same rules.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use results::rule_effects::{RuleEffects, SCHEMA};
 use crate::limits::RULE_EFFECTS_BYTES_MAX;
 use crate::stored::{Kind, StoredError};
 
-/// The file in the directory of a measurement.
+/// The file in a measurement's directory.
 pub const FILE: &str = "effects.json";
 
 /// Effects that cannot be used.
@@ -20,7 +20,7 @@ pub enum MeasuredError {
     /// The comparison was not valid.
     #[error("{path} is of a comparison that is not valid: nothing can be claimed from it")]
     NotValid {
-        /// Which.
+        /// The file.
         path: PathBuf,
     },
 }
@@ -28,7 +28,8 @@ pub enum MeasuredError {
 /// Reads the effects of the measurement in this directory.
 ///
 /// # Errors
-/// A file that cannot be read, is too large, is none, is newer than this program, or of a comparison that is not valid.
+/// The file cannot be read, is too large, is not a record of effects, was written by a newer
+/// program, or its comparison is not valid.
 pub fn read(directory: &Path) -> Result<RuleEffects, MeasuredError> {
     let path = directory.join(FILE);
     let kind = Kind { what: "a record of measured effects", bytes_max: RULE_EFFECTS_BYTES_MAX, schema: SCHEMA };
@@ -36,7 +37,7 @@ pub fn read(directory: &Path) -> Result<RuleEffects, MeasuredError> {
     if effects.valid { Ok(effects) } else { Err(MeasuredError::NotValid { path }) }
 }
 
-/// Notes the measured effects at the findings of their rules.
+/// Adds the measured effects to the findings of their rules.
 pub fn note(effects: &RuleEffects, audit: &mut Audit) {
     for finding in audit.findings.iter_mut().filter(|finding| finding.verdict == Verdict::Finding) {
         let effect = effects.effects.iter().find(|effect| effect.rule == finding.rule);

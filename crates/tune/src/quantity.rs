@@ -1,9 +1,10 @@
-//! Values as people write them: sizes in KiB, MiB and GiB, times in ms and s, counts with separators, switches on or off.
+//! Values as users write them: sizes in KiB, MiB and GiB, times in ms and s, counts with
+//! separators, switches on or off.
 
 use crate::facts::Value;
 use crate::shown_value::shown;
 
-/// What a number counts.
+/// What a number measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     Bytes,
@@ -15,11 +16,11 @@ pub(crate) enum Unit {
     Percent,
     MegabitsPerSecond,
     Count,
-    /// As it is: a version, a port.
+    /// The number as it is: a version, a port.
     Plain,
 }
 
-/// Units by the name that a template gives them.
+/// Units by their names in templates.
 pub(crate) const UNITS: [(&str, Unit); 10] = [
     ("bytes", Unit::Bytes),
     ("kib", Unit::Kibibytes),
@@ -33,7 +34,7 @@ pub(crate) const UNITS: [(&str, Unit); 10] = [
     ("plain", Unit::Plain),
 ];
 
-/// Ends of names and the unit of their values.
+/// Ends of facts' names with the unit of their values.
 const SUFFIXES: [(&str, Unit); 48] = [
     ("raid_size", Unit::Count),
     ("_bytes", Unit::Bytes),
@@ -85,9 +86,9 @@ const SUFFIXES: [(&str, Unit); 48] = [
     ("replacement_timeout", Unit::Seconds),
 ];
 
-/// The unit of a fact, as far as its name tells.
+/// The unit of a fact, if its name shows it.
 pub(crate) fn unit_of(name: &str) -> Option<Unit> {
-    // PostgreSQL's times are collected in milliseconds.
+    // Facts with times of PostgreSQL are in milliseconds.
     let is_time = ["_timeout", "_delay"].iter().any(|end| name.ends_with(end));
     if name.starts_with("postgres.") && is_time {
         return Some(Unit::Milliseconds);
@@ -98,7 +99,7 @@ pub(crate) fn unit_of(name: &str) -> Option<Unit> {
     SUFFIXES.iter().find(|(end, _)| name.ends_with(end)).map(|(_, unit)| *unit)
 }
 
-/// A value with its unit. `decimals` is how exact sizes are.
+/// A value with its unit. Sizes have at most `decimals` decimal places.
 pub(crate) fn written(value: &Value, unit: Option<Unit>, decimals: usize) -> String {
     match value {
         Value::Bool(true) => "on".to_owned(),
@@ -114,10 +115,10 @@ pub(crate) fn written(value: &Value, unit: Option<Unit>, decimals: usize) -> Str
     }
 }
 
-/// The value of a fact that a rule looked at: sizes and times as people write them, with the number where that is rounded; all else
-/// as it is.
+/// The value of a fact that a rule read. Sizes and times are written with units, followed by the
+/// number if the text is rounded. Other values stay as they are.
 pub(crate) fn looked_at(name: &str, value: &Value) -> String {
-    // Of another thing: `mount /u01: rsize`.
+    // The fact of another thing: `mount /u01: rsize`.
     let attribute = name.rsplit_once(": ").map(|(_, attribute)| format!(".{attribute}"));
     let unit = unit_of(attribute.as_deref().unwrap_or(name).trim_end_matches(')'));
     let is_quantity = matches!(unit, Some(Unit::Bytes | Unit::Kibibytes | Unit::Milliseconds | Unit::Microseconds));
@@ -130,7 +131,7 @@ pub(crate) fn looked_at(name: &str, value: &Value) -> String {
     if is_rounded { format!("{text} ({number})") } else { text }
 }
 
-/// Two values so exactly that they differ, where they do.
+/// Two values, written with enough decimal places that different values look different.
 pub(crate) fn written_apart(a: &Value, b: &Value, unit: Option<Unit>) -> (String, String) {
     if a == b {
         return (written(a, unit, 1), written(b, unit, 1));
@@ -139,7 +140,7 @@ pub(crate) fn written_apart(a: &Value, b: &Value, unit: Option<Unit>) -> (String
     (1..4).map(pair).find(|(a, b)| a != b).unwrap_or_else(|| (shown(a), shown(b)))
 }
 
-/// A part of a whole in percent: `0.8 %`. Absent where there is no whole.
+/// A part of a whole in percent: `0.8 %`. `None` if the whole is not positive.
 pub(crate) fn percentage(part: i64, whole: i64) -> Option<String> {
     let tenths = (whole > 0).then(|| i128::from(part) * 1000 / i128::from(whole))?;
     let (whole, rest) = (tenths / 10, (tenths % 10).abs());
@@ -148,7 +149,7 @@ pub(crate) fn percentage(part: i64, whole: i64) -> Option<String> {
 
 fn number_written(number: i64, unit: Option<Unit>, decimals: usize) -> String {
     match unit {
-        // Such a value is a word of the setting, "no limit" or "not at all" mostly.
+        // A negative value has a special meaning, usually "no limit" or "off".
         Some(_) if number < 0 => number.to_string(),
         Some(Unit::Bytes | Unit::Kibibytes) if number == 0 => number.to_string(),
         Some(Unit::Bytes) => size(number.into(), decimals),
@@ -166,11 +167,11 @@ fn number_written(number: i64, unit: Option<Unit>, decimals: usize) -> String {
     }
 }
 
-/// A number of bytes in the largest unit that it reaches.
+/// A number of bytes in the largest unit that is not larger than the number.
 fn size(bytes: i128, decimals: usize) -> String {
     let units = [("TiB", 1_i128 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     let Some((name, unit)) = units.into_iter().find(|(_, unit)| bytes >= *unit) else { return format!("{bytes} bytes") };
-    // 65535 is meant as 65535.
+    // 65535 is meant exactly and not as 64 KiB.
     if bytes < 1 << 20 && bytes % 1024 != 0 {
         return format!("{} bytes", separated(i64::try_from(bytes).unwrap_or(i64::MAX)));
     }
@@ -182,7 +183,7 @@ fn size(bytes: i128, decimals: usize) -> String {
     if rest.is_empty() { format!("{whole} {name}") } else { format!("{whole}.{rest} {name}") }
 }
 
-/// Milliseconds in the largest unit that they are a whole number of.
+/// Milliseconds in the largest unit that divides them.
 fn time(ms: i64) -> String {
     match ms {
         0 => "0 s".to_owned(),
@@ -192,7 +193,7 @@ fn time(ms: i64) -> String {
     }
 }
 
-/// `65,536`; four digits stay together.
+/// The number with separators, `65,536`. Four digits have no separator.
 fn separated(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();
     let sign = if number < 0 { "-" } else { "" };

@@ -1,54 +1,55 @@
-//! What stands beside the rules: the catalogue of the reports' rows, values that a report only used in its test, and rows
-//! that no fact can tell.
+//! The files beside the rules: the catalogue of the reports' rows, values that a report only used
+//! in its test, and rows that no fact can decide.
 
 use serde::Deserialize;
 
 use crate::facts::Value;
 
-/// `rules/catalogue.toml`: every row of the reports.
+/// `rules/catalogue.toml`: all rows of the reports.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Catalogue {
-    /// Version of the format; 1.
+    /// The version of the format, 1.
     pub schema: u32,
     /// The rows, in the order of the reports.
     #[serde(rename = "row")]
     pub rows: Vec<CatalogueRow>,
 }
 
-/// One setting, list or rule of a report.
+/// One setting, list or rule in a report.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CatalogueRow {
-    /// Its identity: report group, layer, number.
+    /// Its ID: report group, layer, number.
     pub id: String,
     /// The report.
     pub report: String,
-    /// What the report makes of it.
+    /// How the report uses it.
     pub kind: RowKind,
-    /// Where it stands there.
+    /// Its section in the report.
     pub section: String,
 }
 
-/// What a report makes of a row.
+/// How a report uses a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RowKind {
-    /// Advised.
+    /// The report advises it.
     Rec,
-    /// Used in the test, not advised.
+    /// The report used it in its test and does not advise it.
     Test,
-    /// A state to verify.
+    /// The report says that this state should be verified.
     Check,
-    /// Advised against.
+    /// The report advises against it.
     Avoid,
 }
 
-/// `rules/reference/*.toml`: values a report used in its test. No rule judges by them; plans that run the experiments again do.
+/// `rules/reference/*.toml`: values that a report used in its test. No rule uses them; plans that
+/// repeat the experiments do.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReferenceFile {
-    /// Version of the format; 1.
+    /// The version of the format, 1.
     pub schema: u32,
     /// The report.
     pub report: String,
@@ -63,39 +64,39 @@ pub struct ReferenceFile {
 pub struct ReferenceSetting {
     /// Its row of the catalogue.
     pub row: String,
-    /// What it was set on.
+    /// The platform on which it was set.
     pub platform: String,
-    /// What was set.
+    /// The parameter.
     pub parameter: String,
-    /// To what.
+    /// Its value.
     pub value: Value,
-    /// In which file or by which command.
+    /// The file or command with which it was set.
     #[serde(default, rename = "where")]
     pub place: Option<String>,
-    /// Where the report says so.
+    /// The section of the report.
     pub section: String,
-    /// Why it is no advice, where something is to be said.
+    /// Why it is not advice, if that needs an explanation.
     #[serde(default)]
     pub note: Option<String>,
 }
 
-/// `rules/not-testable/*.toml`: advice that no fact can tell whether it was taken.
+/// `rules/not-testable/*.toml`: advice of which no fact shows whether it was followed.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NotTestableFile {
-    /// Version of the format; 1.
+    /// The version of the format, 1.
     pub schema: u32,
     /// The rows.
     #[serde(default, rename = "row")]
     pub rows: Vec<NotTestable>,
 }
 
-/// One of these.
+/// A row that no fact can decide.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NotTestable {
     /// Its row of the catalogue.
     pub row: String,
-    /// Why not.
+    /// Why no fact can decide it.
     pub reason: String,
 }

@@ -1,7 +1,8 @@
-//! An audit as people and programs read it: text, JSON, SARIF 2.1.0, JUnit and one HTML page.
+//! An audit in the forms that users and programs read: text, JSON, SARIF 2.1.0, JUnit and one HTML
+//! page.
 //!
-//! Everything is drawn from the stored form; facts are asked for nothing but where a value was read. Names come from
-//! captures: each form writes out what would steer its reader.
+//! All forms are made from the stored form. Facts are used only to say where a value was read.
+//! Names come from captures, so each form escapes characters that would control its reader.
 
 mod counts;
 mod groups;
@@ -30,16 +31,16 @@ pub use sarif::sarif;
 pub use text::text;
 pub use words::{fingerprint, verdict};
 
-/// How an audit is looked at.
+/// Options of a report.
 #[derive(Debug, Clone, Copy)]
 pub struct Look<'a> {
-    /// Each finding with everything that is known of it, and each judgement that lacks a fact.
+    /// Whether to show all details of each finding, and each judgement that lacks a fact.
     pub verbose: bool,
-    /// The least severity that counts; [`Severity::Info`] never does.
+    /// The lowest severity that counts. [`Severity::Info`] never counts.
     pub fail_on: Severity,
-    /// What was known before and no longer counts.
+    /// Earlier findings, which no longer count.
     pub baseline: Option<&'a Baseline>,
-    /// The facts of this audit, for where a value was read.
+    /// The facts of this audit, to say where a value was read.
     pub facts: Option<&'a Facts>,
 }
 
@@ -54,17 +55,17 @@ impl Default for Look<'_> {
 pub enum Weight {
     /// A finding that counts.
     Counts,
-    /// A finding less bad than what was asked to fail on.
+    /// A finding below the severity that counts.
     Light,
-    /// A finding that only informs.
+    /// A finding for information only.
     Info,
-    /// A finding that the baseline has already.
+    /// A finding that the baseline already has.
     Known,
     /// A finding under a waiver.
     Waived,
     /// A fact is missing.
     Unknown,
-    /// All is well.
+    /// The rule holds.
     Passed,
 }
 
@@ -90,8 +91,9 @@ impl Look<'_> {
     }
 }
 
-/// The judgements that `keep` takes, by layer: the layer with the worst one first, then across layers and from the database down; worst
-/// first within a layer.
+/// The judgements for which `keep` is true, by layer. The layer with the worst finding comes first;
+/// equal ones are in the order of [`crate::rules::LAYERS`]. Within a layer the worst one comes
+/// first.
 fn by_layer(audit: &Audit, keep: impl Fn(&Finding) -> bool) -> Vec<(&str, Vec<&Finding>)> {
     let mut kept: Vec<&Finding> = audit.findings.iter().filter(|finding| keep(finding)).collect();
     kept.sort_by_key(|finding| (finding.verdict, std::cmp::Reverse(finding.severity), &finding.rule, &finding.subject));

@@ -1,4 +1,5 @@
-//! Rules as they stand in `rules/*.toml`. Unknown keys are errors. docs/rule-schema.md says what each means to who writes one.
+//! Rules as they are written in `rules/*.toml`. Unknown keys are errors. docs/rule-schema.md
+//! explains the keys to authors of rules.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +9,14 @@ use serde::{Deserialize, Deserializer};
 use crate::expression::{Outcome, parse};
 use crate::facts::{Facts, Value};
 
-/// One file.
+/// A rule file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RuleFile {
-    /// Version of the format; 1.
+    /// The version of the format, 1.
     pub schema: u32,
-    /// Layer of all rules in it: `db`, `os-kernel`, `fs-cache`, `nfs-mount`, `rpc`, `tcp`, `ethernet`, `iscsi`, `fc`,
-    /// `multipath`, `volume-manager`, `storage` or `cross-layer`.
+    /// The layer of all its rules: `db`, `os-kernel`, `fs-cache`, `nfs-mount`, `rpc`, `tcp`,
+    /// `ethernet`, `iscsi`, `fc`, `multipath`, `volume-manager`, `storage` or `cross-layer`.
     pub layer: String,
     /// The rules.
     #[serde(default, rename = "rule")]
@@ -26,46 +27,51 @@ pub struct RuleFile {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// Unique and for ever: lower case, digits and hyphens.
+    /// Its ID, unique and never changed: lower case letters, digits and hyphens.
     pub id: String,
-    /// One line that states what is wanted, no full stop.
+    /// One line that says what the rule wants, without a full stop.
     pub title: String,
-    /// Template of a finding's title: one line that says what is wrong, with expressions in braces ([`crate::template`]).
+    /// Template of a finding's title: one line that says what is wrong, with expressions in braces
+    /// ([`crate::template`]).
     pub finding: Option<String>,
-    /// Rows of the reports' catalogue that this rule answers for.
+    /// Rows of the reports' catalogue that this rule covers.
     #[serde(default)]
     pub covers: Vec<String>,
-    /// Where it applies: any of `linux`, `solaris`, `aix`, `hpux` (by `os.family`), or of databases and storage `oracle`,
-    /// `postgres`, `mysql`, `mariadb`, `ontap7`, `ontap9`; empty is everywhere.
+    /// Platforms to which it applies: `linux`, `solaris`, `aix`, `hpux` (by `os.family`), or for
+    /// databases and storage `oracle`, `postgres`, `mysql`, `mariadb`, `ontap7`, `ontap9`. Empty
+    /// means all.
     #[serde(default)]
     pub platforms: Vec<String>,
-    /// Roles (`single-instance`, `rac`, `nfs-client`, `iscsi-client`, `fc-client`) of which the host must have one; empty is any.
+    /// Roles (`single-instance`, `rac`, `nfs-client`, `iscsi-client`, `fc-client`). The host must
+    /// have one of them; empty means any.
     #[serde(default)]
     pub roles: Vec<String>,
-    /// Kind of thing of which each is judged; absent: the host, once.
+    /// The kind of thing, each of which is judged. `None`: the host is judged once.
     pub each: Option<String>,
-    /// Expression that says whether the rule applies. Not known counts as no.
+    /// Expression that says whether the rule applies. If the result is not known, the rule does not
+    /// apply.
     pub when: Option<String>,
-    /// Expression that is true where all is well. Not known is a finding of its own kind.
+    /// Expression that is true if the rule holds. If the result is not known, the verdict is
+    /// unknown.
     pub test: String,
-    /// How bad it is when the test says no.
+    /// The severity if the test is false.
     pub severity: Severity,
-    /// Why, in one to four sentences, in our words.
+    /// The reason in one to four sentences, written for this rule and not quoted.
     pub reason: String,
-    /// What it brings, as the source has it, with its number if it has one.
+    /// The effect that the source states, with its number if there is one.
     pub effect: Option<String>,
-    /// Where it comes from, at least one.
+    /// Its sources, at least one.
     pub sources: Vec<Source>,
-    /// What holds today.
+    /// The status of the advice today.
     pub status: Status,
-    /// Who says otherwise.
+    /// Sources that contradict it.
     #[serde(default)]
     pub standing: Vec<Standing>,
-    /// How it is set right.
+    /// How it is fixed.
     pub fix: Option<Fix>,
-    /// Facts with which it must fire.
+    /// Facts with which it must give a finding.
     pub fires: Vec<Case>,
-    /// Facts with which it must not.
+    /// Facts with which it must give no finding.
     pub silent: Vec<Case>,
 }
 
@@ -81,17 +87,18 @@ pub struct Source {
     pub year: Option<u16>,
 }
 
-/// Somebody who says otherwise than the rule, or than the rule's source once did.
+/// A source that contradicts the rule, or contradicts what the rule's source once said.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Standing {
     /// `superseded-by`, `reversed-by` or `contested-by`.
     pub kind: StandingKind,
-    /// A source's name, or the identity of another rule.
+    /// The name of a source, or the ID of another rule.
     pub by: String,
-    /// What that says, one sentence.
+    /// What it says, in one sentence.
     pub says: String,
-    /// Expression that says where it holds; absent: everywhere. Not known counts as yes.
+    /// Expression that says where it holds; `None` means everywhere. If the result is not known, it
+    /// holds.
     pub when: Option<String>,
 }
 
@@ -103,36 +110,36 @@ impl Standing {
     }
 }
 
-/// How another source stands to a rule.
+/// How another source contradicts a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StandingKind {
-    /// The same with another value or another name.
+    /// It gives the same advice with another value or another name.
     SupersededBy,
-    /// The opposite is advised now.
+    /// It now advises the opposite.
     ReversedBy,
     /// Both are advised today.
     ContestedBy,
 }
 
-/// How something is set right.
+/// How a rule is fixed.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fix {
-    /// What it takes for the change to be in force.
+    /// What puts the change in force.
     pub activation: Activation,
-    /// What must be done before, in order: each a request, as in `stop the databases`.
+    /// Steps before the change, in order. Each is a request such as `stop the databases`.
     #[serde(default)]
     pub needs: Vec<String>,
-    /// What must be done after it, in order, in the same form.
+    /// Steps after the change, in order and in the same form.
     #[serde(default)]
     pub after: Vec<String>,
-    /// The setting may lose acknowledged data: never applied unless named.
+    /// The setting may lose acknowledged data, so it is applied only if the rule is named.
     #[serde(default)]
     pub loses_durability: bool,
-    /// What a person does, where no [`Setting`] says it all.
+    /// What the user does, if the [`Setting`]s are not enough.
     pub by_hand: Option<String>,
-    /// Settings that a generator can write and take back.
+    /// Settings that `apply` can write and revert.
     #[serde(default, rename = "set")]
     pub settings: Vec<Setting>,
 }
@@ -141,17 +148,17 @@ pub struct Fix {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setting {
-    /// What kind of file or command holds it.
+    /// The kind of file or command that sets it.
     pub kind: SettingKind,
     /// Its name there.
     pub key: String,
-    /// Its value, as written there.
+    /// Its value as written there.
     pub value: Option<String>,
-    /// Or an expression that gives it from facts.
+    /// Or an expression that computes the value from facts.
     pub value_of: Option<String>,
 }
 
-/// Where settings live.
+/// Where a setting is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SettingKind {
@@ -159,11 +166,11 @@ pub enum SettingKind {
     Sysctl,
     /// `options MODULE KEY=VALUE` in `/etc/modprobe.d`; the key is `MODULE.KEY`.
     Modprobe,
-    /// A mount option in `/etc/fstab` of the thing judged; a value of `-` removes it.
+    /// A mount option of the judged thing in `/etc/fstab`; the value `-` removes it.
     FstabOption,
     /// A line of limits.d; the key is `USER TYPE ITEM`.
     Limits,
-    /// An attribute by udev rule; the key is `SUBSYSTEM/ATTRIBUTE`.
+    /// An attribute that a udev rule sets; the key is `SUBSYSTEM/ATTRIBUTE`.
     Udev,
     /// `iscsid.conf`.
     Iscsid,
@@ -179,7 +186,7 @@ pub enum SettingKind {
     Oranfstab,
     /// `/etc/sysconfig/oracleasm`.
     Oracleasm,
-    /// A command line of Data ONTAP 7-mode; the key is the option.
+    /// A command line of Data ONTAP 7-Mode; the key is the option.
     Ontap7,
     /// A command line of ONTAP 9.
     Ontap9,
@@ -199,31 +206,32 @@ pub enum SettingKind {
     AixVmo,
     /// `ioo -p -o` on AIX.
     AixIoo,
-    /// `chdev -l DEVICE -a KEY=VALUE` on AIX, of the thing judged.
+    /// `chdev -l DEVICE -a KEY=VALUE` on AIX, for the judged thing.
     AixChdev,
 }
 
-/// Facts of a fixture: of the host by name, things by kind, each with its `name` and attributes. `os.family` is set from
-/// the rule's first platform when it is missing.
+/// Facts of a fixture: facts of the host by name, and things by kind, each with its `name` and
+/// attributes. If `os.family` is missing, the rule's first platform is used.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
-    /// Facts of the host. A dotted name may be in quotes or not: `"os.release" = "5.9"`, `os.release = "5.9"`.
+    /// Facts of the host. A dotted name may be in quotes or not: `"os.release" = "5.9"`,
+    /// `os.release = "5.9"`.
     #[serde(default, deserialize_with = "dotted")]
     pub facts: BTreeMap<String, Value>,
-    /// Things by kind: each a table with `name` and attributes.
+    /// Things by kind. Each is a table with `name` and attributes.
     #[serde(default)]
     pub things: BTreeMap<String, Vec<BTreeMap<String, Value>>>,
 }
 
-/// Tables within tables to dotted names.
+/// Turns nested tables into dotted names.
 fn dotted<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Value>, D::Error> {
     let mut flat = BTreeMap::new();
     flatten("", BTreeMap::deserialize(deserializer)?, &mut flat);
     Ok(flat)
 }
 
-/// A value or a table of them.
+/// A value or a table of values.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Tree {
@@ -231,7 +239,7 @@ enum Tree {
     Table(BTreeMap<String, Self>),
 }
 
-/// The depth is bounded by that of TOML's reader.
+/// TOML's parser limits the depth.
 fn flatten(prefix: &str, tree: BTreeMap<String, Tree>, flat: &mut BTreeMap<String, Value>) {
     for (name, part) in tree {
         match part {

@@ -1,8 +1,8 @@
-//! The rules: those built into the program and those of a folder, read and checked.
+//! The rules: the built-in ones and those of a folder, parsed and checked.
 //!
-//! A folder holds `*.toml` in any folders below it. `catalogue.toml`, `reference/` and `not-testable/` at its top are what
-//! the built-in folder has beside its rules (docs/rule-schema.md). Whatever is wrong is told of all files at once, with file
-//! and rule.
+//! A folder contains `*.toml` files, also in subfolders. `catalogue.toml`, `reference/` and
+//! `not-testable/` at its top have the same meaning as beside the built-in rules
+//! (docs/rule-schema.md). All mistakes in all files are reported at once, with file and rule.
 
 mod check;
 mod read;
@@ -18,18 +18,18 @@ use crate::reference::{Catalogue, CatalogueRow, NotTestable, NotTestableFile, Re
 use crate::rule::Rule;
 use crate::template::Template;
 
-/// A name that no rule has.
+/// The error for a name that no rule has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("find the rule {id}: there is no such rule")]
 pub struct UnknownRule {
     /// The name.
     pub id: String,
-    /// The rule that was probably meant.
+    /// The rule with the most similar name.
     pub nearest: Option<String>,
 }
 
 impl UnknownRule {
-    /// What helps.
+    /// What the user can do.
     #[must_use]
     pub fn hint(&self) -> String {
         match &self.nearest {
@@ -39,7 +39,7 @@ impl UnknownRule {
     }
 }
 
-/// Layers a rule may have, from the database down.
+/// The layers that a rule may have, from the database down.
 pub const LAYERS: [&str; 13] = [
     "cross-layer",
     "db",
@@ -56,14 +56,15 @@ pub const LAYERS: [&str; 13] = [
     "storage",
 ];
 
-/// Platforms a rule may name: operating systems first, then databases and storage.
+/// The platforms that a rule may name: operating systems first, then databases and storage.
 pub const PLATFORMS: [&str; 10] =
     ["linux", "solaris", "aix", "hpux", "oracle", "postgres", "mysql", "mariadb", "ontap7", "ontap9"];
 
-/// Roles a rule may name.
+/// The roles that a rule may name.
 pub const ROLES: [&str; 5] = ["single-instance", "rac", "nfs-client", "iscsi-client", "fc-client"];
 
-/// Kinds of things that collectors make. A rule that names an attribute of one where no such thing is at hand is refused.
+/// Kinds of things that collectors create. A rule is refused if it names an attribute of a thing
+/// that is not in scope.
 pub const KINDS: [&str; 27] = [
     "block",
     "direct_nfs_mount",
@@ -94,24 +95,24 @@ pub const KINDS: [&str; 27] = [
     "vg",
 ];
 
-/// A rule that was read and checked.
+/// A rule that was parsed and checked.
 #[derive(Debug, Clone)]
 pub struct Loaded {
-    /// As it stands in the file.
+    /// The rule as it is written in the file.
     pub rule: Rule,
     /// The layer of its file.
     pub layer: String,
-    /// The file: `rules/linux/nfs-mount.toml`, or the path of a user's.
+    /// The file: `rules/linux/nfs-mount.toml`, or the path of a user's file.
     pub file: String,
-    /// [`Rule::when`], read.
+    /// [`Rule::when`], parsed.
     pub when: Option<Expression>,
-    /// [`Rule::test`], read.
+    /// [`Rule::test`], parsed.
     pub test: Expression,
-    /// [`Rule::finding`], read.
+    /// [`Rule::finding`], parsed.
     pub finding: Option<Template>,
 }
 
-/// Rules with unique identities, in the order of their files.
+/// Rules with unique IDs, in the order of their files.
 #[derive(Debug, Clone, Default)]
 pub struct RuleSet {
     rules: Vec<Loaded>,
@@ -123,23 +124,23 @@ pub struct RuleSet {
 /// Rules that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RuleError {
-    /// A file or folder that cannot be read.
+    /// A file or folder cannot be read.
     #[error("read the rules of {path}")]
     Read {
-        /// Which.
+        /// The file or folder.
         path: String,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// More than there may be.
+    /// A limit is exceeded.
     #[error("read the rules of {path}: {what}")]
     TooMuch {
-        /// Where.
+        /// The file or folder.
         path: String,
-        /// What.
+        /// The limit.
         what: String,
     },
-    /// Mistakes of those who wrote them, all at once.
+    /// All mistakes in the rules.
     #[error("read the rules: {}", .0.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n"))]
     Rules(Vec<Problem>),
 }
@@ -149,7 +150,7 @@ pub enum RuleError {
 pub struct Problem {
     /// The file.
     pub file: String,
-    /// The rule's identity, as far as there is one.
+    /// The rule's ID, if it has one.
     pub rule: Option<String>,
     /// What is wrong.
     pub what: String,
@@ -165,29 +166,29 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The rules that came with this program.
+/// The rules that are built into this program.
 ///
-/// # Errors
-/// Never, as tests of the built-in files prove; the type is that of every other set.
+/// # Errors None: tests prove that the built-in files have no mistakes. The type is the same as for
+/// other sets.
 pub fn built_in() -> Result<RuleSet, RuleError> {
     RuleSet::from_texts(builtin::FILES.iter().map(|(file, text)| (*file, *text)))
 }
 
-/// Names of the built-in files, below the repository's folder `rules`.
+/// The names of the built-in files, below the repository's folder `rules`.
 pub fn built_in_files() -> impl Iterator<Item = &'static str> {
     builtin::FILES.iter().map(|(file, _)| *file)
 }
 
 impl RuleSet {
-    /// Names of the files of a folder, in the order in which they are read.
+    /// The names of the files in a folder, in the order of reading.
     ///
     /// # Errors
-    /// A folder that cannot be read.
+    /// The folder cannot be read.
     pub fn file_names(path: &Path) -> Result<Vec<String>, RuleError> {
         Ok(read::folder(path)?.into_iter().map(|(file, _)| file).collect())
     }
 
-    /// Rules of a folder of the user's.
+    /// The rules in a user's folder.
     ///
     /// # Errors
     /// Files that cannot be read, are too many or too large, and every mistake in them.
@@ -196,7 +197,7 @@ impl RuleSet {
         Self::from_texts(files.iter().map(|(file, text)| (file.as_str(), text.as_str())))
     }
 
-    /// Rules of files at hand: name, below the folder, and text.
+    /// The rules in texts: each with its name below the folder, and the text.
     ///
     /// # Errors
     /// Every mistake in them.
@@ -209,10 +210,10 @@ impl RuleSet {
         set.checked(problems)
     }
 
-    /// The rules of these identities, in their order.
+    /// The rules with these IDs, in the same order.
     ///
     /// # Errors
-    /// The first that is no rule's.
+    /// The first ID that no rule has.
     pub fn named(&self, ids: &[String]) -> Result<Vec<&Loaded>, UnknownRule> {
         ids.iter().map(|id| self.find(id).ok_or_else(|| self.unknown(id))).collect()
     }
@@ -222,10 +223,10 @@ impl RuleSet {
         UnknownRule { id: id.to_owned(), nearest: nearest(id, ids).map(str::to_owned) }
     }
 
-    /// These and more: the built-in ones and a user's.
+    /// Adds the rules of another set, such as a user's to the built-in ones.
     ///
     /// # Errors
-    /// An identity that both have.
+    /// An ID that both sets have.
     pub fn with(mut self, more: Self) -> Result<Self, RuleError> {
         self.rules.extend(more.rules);
         self.references.extend(more.references);
@@ -234,13 +235,13 @@ impl RuleSet {
         self.checked(Vec::new())
     }
 
-    /// The rules.
+    /// All rules.
     #[must_use]
     pub fn rules(&self) -> &[Loaded] {
         &self.rules
     }
 
-    /// The rule of an identity.
+    /// The rule with this ID.
     #[must_use]
     pub fn find(&self, id: &str) -> Option<&Loaded> {
         self.rules.iter().find(|loaded| loaded.rule.id == id)
@@ -252,13 +253,13 @@ impl RuleSet {
         &self.references
     }
 
-    /// Rows of the catalogue that no fact can tell.
+    /// Rows of the catalogue that no fact can decide.
     #[must_use]
     pub fn not_testable(&self) -> &[NotTestable] {
         &self.not_testable
     }
 
-    /// Rows of the reports.
+    /// All rows of the reports.
     #[must_use]
     pub fn catalogue(&self) -> &[CatalogueRow] {
         &self.catalogue.rows

@@ -22,7 +22,7 @@ or contests it. A rule asks for what holds today, and names the old advice.
 
 ";
 
-/// The whole page. Equal rules give equal text.
+/// The complete page. Equal rules give the same text.
 #[must_use]
 pub fn rules_page(rules: &RuleSet) -> String {
     let mut page = HEAD.to_owned();
@@ -38,7 +38,7 @@ pub fn rules_page(rules: &RuleSet) -> String {
     page
 }
 
-/// Layers that have rules, in their order; rules by identity.
+/// The layers that have rules, in their order, with the rules by ID.
 fn layers(rules: &RuleSet) -> Vec<(&'static str, Vec<&Loaded>)> {
     let mut layers = Vec::new();
     for layer in LAYERS {
@@ -173,7 +173,7 @@ fn not_testable(page: &mut String, rules: &RuleSet) {
     }
 }
 
-/// Where each row of the reports has gone.
+/// A table that says which rule or file covers each row of the reports.
 fn rows(page: &mut String, rules: &RuleSet) {
     if rules.catalogue().is_empty() {
         return;
@@ -197,7 +197,7 @@ fn rows(page: &mut String, rules: &RuleSet) {
     }
 }
 
-/// Text in one line, without meaning for Markdown beyond itself.
+/// Text in one line, with Markdown characters escaped.
 fn inline(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut escaped = String::with_capacity(text.len());
@@ -210,13 +210,13 @@ fn inline(text: &str) -> String {
     escaped
 }
 
-/// Text as code, whatever marks it holds.
+/// Text as code. It may contain backquotes.
 fn code(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
 }
 
-/// The anchor that a heading gets.
+/// The anchor of a heading.
 fn anchor(heading: &str) -> String {
     heading.to_lowercase().replace(' ', "-")
 }

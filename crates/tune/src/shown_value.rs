@@ -1,4 +1,4 @@
-//! A value as a finding shows it: one line, bounded, without characters that a terminal would act on.
+//! A value as a finding prints it: one line of limited length, without control characters.
 
 use host::escape::plain_character;
 

@@ -1,4 +1,4 @@
-//! Records that an earlier run stored as JSON: read back with bounds.
+//! Reads records that an earlier run stored as JSON, with limits.
 
 use std::path::{Path, PathBuf};
 
@@ -10,62 +10,62 @@ pub enum StoredError {
     /// The file cannot be read.
     #[error("read {path}")]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
     /// The file does not hold such a record.
     #[error("{path} is not {what}")]
     Form {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What it should be.
+        /// What it should contain.
         what: &'static str,
-        /// Where it stops being one.
+        /// Where the contents are wrong.
         #[source]
         source: serde_json::Error,
     },
     /// The file is too large.
     #[error("{path} has {bytes} bytes, more than the {bytes_max} of {what}")]
     Size {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What it should be.
+        /// What it should contain.
         what: &'static str,
-        /// Its size.
+        /// Its size in bytes.
         bytes: u64,
-        /// The largest size of such a record.
+        /// The largest size of such a record in bytes.
         bytes_max: u64,
     },
     /// A newer program wrote it.
     #[error("{path} has version {found} of the stored form, this program reads up to {known}")]
     Version {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// Its version.
         found: u32,
-        /// The newest version that is known here.
+        /// The newest version that this program reads.
         known: u32,
     },
 }
 
-/// What a file should hold.
+/// The kind of record that a file should contain.
 pub(crate) struct Kind {
-    /// With its article, for messages.
+    /// Its name with an article, for messages.
     pub(crate) what: &'static str,
-    /// Size of the largest such file.
+    /// The largest size of such a file in bytes.
     pub(crate) bytes_max: u64,
-    /// The newest version of the stored form that is known here.
+    /// The newest version of the stored form that this program reads.
     pub(crate) schema: u32,
 }
 
 impl Kind {
-    /// Reads the record in this file; `schema` says the version of what was read.
+    /// Reads the record in this file. `schema` returns the version of the record.
     ///
     /// # Errors
-    /// A file that cannot be read, is too large, holds something else, or is of a newer version.
+    /// The file cannot be read, is too large, contains something else, or has a newer version.
     pub(crate) fn read<T: DeserializeOwned>(&self, path: &Path, schema: impl Fn(&T) -> u32) -> Result<T, StoredError> {
         let Self { what, bytes_max, schema: known } = *self;
         let file = |source| StoredError::File { path: path.to_owned(), source };

@@ -1,4 +1,4 @@
-//! Audits that were stored: read back for baselines and differences.
+//! Reads stored audits for baselines and differences.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::stored::{Kind, StoredError};
 /// Reads an audit that `millrace audit --format json` wrote.
 ///
 /// # Errors
-/// A file that cannot be read, is too large, is no audit, or is of a newer version.
+/// The file cannot be read, is too large, is not an audit, or has a newer version.
 pub fn read(path: &Path) -> Result<Audit, StoredError> {
     let kind = Kind { what: "a stored audit", bytes_max: AUDIT_BYTES_MAX, schema: SCHEMA };
     kind.read(path, |audit: &Audit| audit.schema)

@@ -1,13 +1,13 @@
-//! Templates of findings' titles: text with values of expressions in it.
+//! Templates of findings' titles: text that contains values of expressions.
 //!
-//! A template is a rule's `finding`: text with expressions in braces, `{postgres.shared_buffers}`, each with a unit where the
-//! names of its facts do not tell one, `{mount.timeo:count}`.
+//! A template is a rule's `finding`. Expressions are in braces, `{postgres.shared_buffers}`. If the
+//! names of its facts do not show a unit, the expression may name one, `{mount.timeo:count}`.
 
 use crate::expression::{self, Expression, Outcome};
 use crate::facts::{Facts, Value};
 use crate::quantity::{UNITS, Unit, percentage, written};
 
-/// A template that was read.
+/// A parsed template.
 #[derive(Debug, Clone)]
 pub struct Template {
     parts: Vec<Part>,
@@ -17,18 +17,18 @@ pub struct Template {
 enum Part {
     Text(String),
     Value(Expression, Option<Unit>),
-    /// The first in percent of the second.
+    /// The first as a percentage of the second.
     PercentOf(Expression, Expression),
 }
 
-/// What stands between an expression and the whole that it is a part of.
+/// The word between an expression and the whole of which it is a part.
 const PERCENT_OF: &str = ":percent_of ";
 
 impl Template {
-    /// Reads a template.
+    /// Parses a template.
     ///
     /// # Errors
-    /// What is wrong with it: a brace without its other, or an expression that is none.
+    /// What is wrong with it: an unmatched brace, or an invalid expression.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut parts = Vec::new();
         let mut rest = text;
@@ -42,7 +42,7 @@ impl Template {
         Ok(Self { parts })
     }
 
-    /// The expressions in it.
+    /// The expressions in the template.
     pub(crate) fn expressions(&self) -> impl Iterator<Item = &Expression> {
         self.parts
             .iter()
@@ -54,7 +54,7 @@ impl Template {
             .flatten()
     }
 
-    /// The text; absent where one of its facts is not known.
+    /// The text; `None` if one of its facts is not known.
     pub(crate) fn render(&self, facts: &Facts, thing: Option<(&str, &str)>) -> Option<String> {
         let value = |expression: &Expression| match expression.value(facts, thing) {
             Outcome::Known(value) => Some(value),
@@ -86,7 +86,7 @@ fn placeholder(inside: &str) -> Result<Part, String> {
     if let Some((part, whole)) = inside.split_once(PERCENT_OF) {
         return Ok(Part::PercentOf(read(part)?, read(whole)?));
     }
-    // Names of facts in backquotes may hold colons too.
+    // The name of a fact in backquotes may contain colons.
     let with_unit = inside.rsplit_once(':').filter(|(_, unit)| !unit.contains('`'));
     let Some((text, name)) = with_unit else { return Ok(Part::Value(read(inside)?, None)) };
     match UNITS.iter().find(|(known, _)| *known == name) {

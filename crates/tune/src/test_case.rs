@@ -1,4 +1,4 @@
-//! The cases of a rule to facts.
+//! Turns the cases of a rule into facts.
 
 use crate::facts::{Facts, Value};
 use crate::rule::Case;
@@ -6,8 +6,9 @@ use crate::rules::Loaded;
 
 const ORIGIN: &str = "a case of the rule";
 
-/// The facts of a case. It is a closed world: of the kinds of things that the rule speaks of, there are those of the case
-/// and no others. The operating system is the rule's first platform and the role its first role, where the case names none.
+/// The facts of a case. Of the kinds of things that the rule uses, only those of the case exist. If
+/// the case does not name them, the operating system is the rule's first platform and the role is
+/// the rule's first role.
 #[must_use]
 pub fn facts(loaded: &Loaded, case: &Case) -> Facts {
     let mut facts = Facts::default();

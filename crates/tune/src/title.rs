@@ -1,6 +1,7 @@
-//! Titles of findings: what is wrong, with the value found and what was expected in human units.
+//! Titles of findings: what is wrong, with the found and the expected value and their units.
 //!
-//! The rule's `finding` is the template. Without one, or where a fact of it is not known, the title is made from the test.
+//! The rule's `finding` is the template. If there is none, or one of its facts is not known, the
+//! title is made from the test.
 
 use results::audit::Verdict;
 
@@ -8,7 +9,7 @@ use crate::facts::Facts;
 use crate::limits::FINDING_TITLE_CHARACTERS_MAX;
 use crate::rules::Loaded;
 
-/// The title of an outcome.
+/// The title of a finding, by its verdict.
 #[must_use]
 pub fn title(loaded: &Loaded, verdict: Verdict, facts: &Facts, thing: Option<(&str, &str)>) -> String {
     let general = &loaded.rule.title;
@@ -23,7 +24,7 @@ pub fn title(loaded: &Loaded, verdict: Verdict, facts: &Facts, thing: Option<(&s
     }
 }
 
-/// Values come from captures and may be long.
+/// Cuts a title, because values from captures may be long.
 fn shortened(title: String) -> String {
     match title.char_indices().nth(FINDING_TITLE_CHARACTERS_MAX) {
         Some((end, _)) => title.get(..end).unwrap_or_default().to_owned() + "…",

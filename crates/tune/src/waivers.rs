@@ -1,4 +1,4 @@
-//! Waivers: findings that somebody has decided to live with, with the reason and the day on which that ends.
+//! Waivers: findings that a user has decided to accept, with the reason and the last day.
 //!
 //! ```toml
 //! schema = 1
@@ -9,7 +9,8 @@
 //! reason = "The cluster needs it until the move to another file system."
 //! expires = 2027-03-31
 //! ```
-//! A waiver holds through the day it names, in UTC. After that its findings count again and say so.
+//! A waiver holds until the end of the day that it names, in UTC. After that its findings count
+//! again and say so.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ use time::macros::format_description;
 
 use crate::limits::{WAIVER_FILE_BYTES_MAX, WAIVERS_MAX};
 
-/// Version of the file's format.
+/// The version of the file's format.
 const SCHEMA: i64 = 1;
 
 /// A day of the calendar.
@@ -30,7 +31,7 @@ const SCHEMA: i64 = 1;
 pub struct Day(Date);
 
 impl Day {
-    /// The day at the front of `YYYY-MM-DD…`; none where that is no day of the calendar.
+    /// The day at the start of `YYYY-MM-DD…`; `None` if it is not a day of the calendar.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Date::parse(text.get(..10)?, format_description!("[year]-[month]-[day]")).ok().map(Self)
@@ -48,11 +49,12 @@ impl fmt::Display for Day {
 pub struct Waiver {
     /// The rule.
     pub rule: String,
-    /// Pattern of the things it is for; absent: all that the rule judges. `*` is any text, `?` any one sign.
+    /// Pattern of the subjects that it covers; `None` for all that the rule judges. `*` matches any
+    /// text, `?` any one byte.
     pub subject: Option<String>,
-    /// Why it is lived with.
+    /// Why the finding is accepted.
     pub reason: String,
-    /// The last day on which it holds.
+    /// The last day on which it is valid.
     pub expires: Day,
 }
 
@@ -62,62 +64,62 @@ pub struct Waivers {
     waivers: Vec<Waiver>,
 }
 
-/// A waiver file that cannot be used. Texts complete "cannot use the waivers: …".
+/// The error for a waiver file that cannot be used. Its texts complete "cannot use the waivers: …".
 #[derive(Debug, thiserror::Error)]
 pub enum WaiverError {
     /// The file cannot be read.
     #[error("read {path}")]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
     /// The file is too large.
     #[error("the file is larger than {WAIVER_FILE_BYTES_MAX} bytes, or has more than {WAIVERS_MAX} waivers")]
     Size,
-    /// The file is no text.
+    /// The file is not text.
     #[error("the file is not UTF-8 text")]
     NoText,
-    /// The file is no waiver file.
+    /// The file is not a waiver file.
     #[error("the file is not a list of waivers")]
     Form(#[source] Box<toml::de::Error>),
-    /// The file has another version.
+    /// The file has another version of the format.
     #[error("schema is {0}, this program reads {SCHEMA}")]
     Schema(i64),
     /// A waiver gives no reason.
     #[error("waiver {number}, of {rule}, gives no reason")]
     NoReason {
-        /// Its place in the file, from 1.
+        /// Its position in the file, counted from 1.
         number: usize,
         /// Its rule.
         rule: String,
     },
-    /// The last day is no day.
+    /// The last day is not a date.
     #[error("waiver {number}, of {rule}, expires on {found}, which is not a date of the form 2027-03-31")]
     Day {
-        /// Its place in the file, from 1.
+        /// Its position in the file, counted from 1.
         number: usize,
         /// Its rule.
         rule: String,
-        /// What stands there.
+        /// The text in place of a date.
         found: String,
     },
-    /// No such rule.
+    /// A waiver names a rule that does not exist.
     #[error("waiver {number} names the rule {rule}, which there is not")]
     Rule {
-        /// Its place in the file, from 1.
+        /// Its position in the file, counted from 1.
         number: usize,
-        /// What stands there.
+        /// The name in the file.
         rule: String,
-        /// The rule that was probably meant.
+        /// The rule with the most similar name.
         nearest: Option<String>,
     },
 }
 
 impl WaiverError {
-    /// What to do about it.
+    /// What the user can do.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -134,7 +136,7 @@ impl WaiverError {
     }
 }
 
-/// The file.
+/// The contents of a file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -149,7 +151,7 @@ struct Entry {
     rule: String,
     subject: Option<String>,
     reason: String,
-    /// A date of TOML, or the same in quotes.
+    /// A TOML date, or a date in quotes.
     expires: toml::Value,
 }
 
@@ -157,7 +159,7 @@ impl Waivers {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`WaiverError`]; `known` are the identities of all rules.
+    /// [`WaiverError`]; `known` has the IDs of all rules.
     pub fn read<'a>(path: &Path, known: impl Iterator<Item = &'a str> + Clone) -> Result<Self, WaiverError> {
         let file = |source| WaiverError::File { path: path.to_owned(), source };
         if std::fs::metadata(path).map_err(file)?.len() > WAIVER_FILE_BYTES_MAX as u64 {
@@ -170,7 +172,7 @@ impl Waivers {
     /// Reads the text of a file.
     ///
     /// # Errors
-    /// [`WaiverError`]; `known` are the identities of all rules.
+    /// [`WaiverError`]; `known` has the IDs of all rules.
     pub fn parse<'a>(text: &str, known: impl Iterator<Item = &'a str> + Clone) -> Result<Self, WaiverError> {
         if text.len() > WAIVER_FILE_BYTES_MAX {
             return Err(WaiverError::Size);
@@ -187,7 +189,7 @@ impl Waivers {
         Ok(Self { waivers })
     }
 
-    /// The waivers, in the file's order.
+    /// The waivers, in the order of the file.
     #[must_use]
     pub fn all(&self) -> &[Waiver] {
         &self.waivers
@@ -213,19 +215,21 @@ fn check<'a>(number: usize, entry: Entry, mut known: impl Iterator<Item = &'a st
     Ok(Waiver { rule, subject, reason: reason.trim().to_owned(), expires })
 }
 
-/// What the waivers came to.
+/// The result of applying waivers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Applied {
-    /// Findings that are waived now.
+    /// Number of findings that are waived now.
     pub waived: usize,
     /// Waivers that have expired and whose findings count again, one line each.
     pub expired: Vec<String>,
-    /// Waivers that cover nothing here, one line each: done with, or for another host.
+    /// Waivers that cover no finding here, one line each: they are not needed any more, or are for
+    /// another host.
     pub unused: Vec<String>,
 }
 
-/// Turns the findings that a waiver covers into waived ones. A finding whose waivers have all expired stays one, and says when
-/// they did; each such waiver is a remark of the audit too.
+/// Marks the findings that a waiver covers as waived. A finding whose waivers have all expired
+/// stays a finding with the day on which one expired. Each such waiver is also a remark of the
+/// audit.
 pub fn apply(waivers: &Waivers, audit: &mut Audit, today: Day) -> Applied {
     let mut applied = Applied::default();
     for waiver in &waivers.waivers {
@@ -239,7 +243,7 @@ pub fn apply(waivers: &Waivers, audit: &mut Audit, today: Day) -> Applied {
                     applied.waived += 1;
                 }
                 Verdict::Finding => finding.waiver = Some(format!("expired on {}: {}", waiver.expires, waiver.reason)),
-                // Covered by another waiver already; this one is of use as well.
+                // Another waiver already covers it, but this one is not unused.
                 Verdict::Waived => {}
                 Verdict::Unknown | Verdict::Passed => continue,
             }
@@ -259,17 +263,19 @@ fn name(waiver: &Waiver) -> String {
     waiver.subject.as_ref().map_or_else(|| waiver.rule.clone(), |subject| format!("{} on {subject}", waiver.rule))
 }
 
-/// A thing of a server is covered by a pattern of the thing as well as by one of the whole subject.
+/// Whether a waiver covers a finding. For a thing of a server, its pattern may match the thing or
+/// the complete subject.
 fn covers(waiver: &Waiver, finding: &Finding) -> bool {
     let Some(pattern) = &waiver.subject else { return waiver.rule == finding.rule };
     let mut subjects = finding.subject.as_deref().into_iter().chain(finding.thing());
     waiver.rule == finding.rule && subjects.any(|subject| matches(pattern.as_bytes(), subject.as_bytes()))
 }
 
-/// Whether `text` is as `pattern` says. Only the last star is ever tried again, so the work is bounded by the product of both.
+/// Whether a pattern matches a text. Only the last star is tried again, so the work is at most the
+/// product of both lengths.
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut read) = (0, 0);
-    // Where the last star stands, and how much of the text it has taken so far.
+    // The position of the last star, and the position in the text up to which it has matched.
     let mut star: Option<(usize, usize)> = None;
     while let Some(byte) = text.get(read) {
         match pattern.get(at) {

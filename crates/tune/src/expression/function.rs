@@ -1,4 +1,4 @@
-//! The functions of the language that take values.
+//! The functions of the language.
 
 use std::cmp::Ordering;
 use std::ops::RangeInclusive;
@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use super::Over;
 use crate::facts::Value;
 
-/// Names that go over the things of a kind.
+/// Names of the iterations over the things of a kind.
 pub(super) const OVER: [(&str, Over); 6] =
     [("any", Over::Any), ("all", Over::All), ("count", Over::Count), ("sum", Over::Sum), ("min", Over::Min), ("max", Over::Max)];
 
@@ -54,8 +54,9 @@ impl Function {
         FUNCTIONS.iter().find(|(_, function, _)| *function == self).map_or(0..=0, |(.., arguments)| arguments.clone())
     }
 
-    /// The function of values that are known; an error is what hinders it. [`Self::Known`], [`Self::Default`] and [`Self::Unset`] never
-    /// come here: they are asked before their arguments are known.
+    /// Applies the function to known values. An error says why it cannot be applied.
+    /// [`Self::Known`], [`Self::Default`] and [`Self::Unset`] are not handled here, because their
+    /// arguments may be unknown.
     pub(super) fn of(self, arguments: &[Value]) -> Result<Value, String> {
         match (self, arguments) {
             (Self::VersionAtLeast, [found, Value::Text(wanted)]) => version_at_least(found, wanted).map(Value::Bool),
@@ -75,7 +76,7 @@ impl Function {
     }
 }
 
-/// Smallest or largest of whole numbers.
+/// The smallest or largest of whole numbers.
 pub(super) fn extreme(values: &[Value], smallest: bool) -> Result<Value, String> {
     let mut best: Option<i64> = None;
     for value in values {
@@ -85,7 +86,8 @@ pub(super) fn extreme(values: &[Value], smallest: bool) -> Result<Value, String>
     best.map(Value::Int).ok_or_else(|| "nothing has no smallest and no largest".to_owned())
 }
 
-/// Word `index` of a text, from 1, or member of a list; words of digits are numbers: `4096 131072 6291456` of `tcp_rmem`.
+/// Word `index` of a text, or the member of a list at that place, counted from 1. A word of digits
+/// is a number: `4096 131072 6291456` of `tcp_rmem`.
 pub(super) fn numbered(text: &Value, index: i64) -> Result<Value, String> {
     let place = usize::try_from(index).ok().and_then(|index| index.checked_sub(1));
     let found = place.and_then(|place| match text {
@@ -100,7 +102,8 @@ pub(super) fn numbered(text: &Value, index: i64) -> Result<Value, String> {
     }
 }
 
-/// Dotted numbers, compared one by one; what is missing is 0. Letters before (`B.11.31`, `v4.2`) and all text after are left out.
+/// Compares dotted numbers part by part; a missing part is 0. Letters before the first digit
+/// (`B.11.31`, `v4.2`) and text after the numbers are ignored.
 fn version_at_least(found: &Value, wanted: &str) -> Result<bool, String> {
     let found = match found {
         Value::Text(text) => version(text),
@@ -119,11 +122,12 @@ fn version(text: &str) -> Option<Vec<u64>> {
     let text = text.get(text.find(|c: char| c.is_ascii_digit())?..)?;
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let numbers = text.get(..end)?.split('.').filter(|part| !part.is_empty());
-    // A part beyond the range is its end: later than any that is meant.
+    // A part out of range becomes the largest number, which is later than any real version.
     Some(numbers.map(|part| part.parse().unwrap_or(u64::MAX)).collect())
 }
 
-/// `*` is any run of characters, `?` any one; the whole text has to fit.
+/// Whether a pattern matches the complete text. `*` matches any sequence of characters, `?` any
+/// one.
 pub(super) fn like(text: &str, pattern: &str) -> bool {
     let text: Vec<char> = text.chars().collect();
     let pattern: Vec<char> = pattern.chars().collect();
@@ -140,7 +144,7 @@ pub(super) fn like(text: &str, pattern: &str) -> bool {
                 p += 1;
             }
             _ => {
-                // Back to the last star, which takes one character more.
+                // Goes back to the last star, which takes one more character.
                 let Some((at, taken)) = star else { return false };
                 star = Some((at, taken + 1));
                 t = taken + 1;

@@ -1,4 +1,4 @@
-//! Words to a tree. or < and < not < comparison < sum < product.
+//! Parses tokens into a tree. Precedence, lowest first: or, and, not, comparison, sum, product.
 
 use super::error::ParseError;
 use super::function::{Function, OVER};
@@ -104,7 +104,8 @@ impl Parser<'_> {
                 self.depth = before;
                 return Ok(left);
             };
-            // A chain leans to the left: each link is a level of the tree.
+            // A chain of operators is nested on its left side, so each operator adds a level to the
+            // tree.
             self.deeper()?;
             left = Node::Count(sign, Box::new(left), Box::new(self.product()?));
         }
@@ -165,7 +166,8 @@ impl Parser<'_> {
         if matches!(self.tokens.get(self.next + 1), Some((Token::Symbol("("), _))) {
             return self.call(word);
         }
-        // Every fact has a dot in its name: this finds `package.nfs-utils` without backquotes.
+        // Every fact has a dot in its name, so `package.nfs-utils` without backquotes is an error
+        // here.
         if !word.trim_end_matches('.').contains('.') {
             let what =
                 format!("{word} is not a fact: names of facts have a dot, and are in backquotes when they have other characters");
@@ -197,7 +199,8 @@ impl Parser<'_> {
         Ok(Node::Call(function, arguments))
     }
 
-    /// `any(kind, expression)`, `count(kind)`, `sum(kind.attribute)`; none of them for `min` and `max` of values.
+    /// Parses `any(kind, expression)`, `count(kind)` or `sum(kind.attribute)`. `None` for `min` and
+    /// `max` of values.
     fn over(&mut self, over: Over) -> Result<Option<Node>, ParseError> {
         let Token::Word(word) = self.peek().clone() else {
             return if matches!(over, Over::Min | Over::Max) { Ok(None) } else { Err(self.unexpected("a kind of thing")) };
@@ -226,13 +229,13 @@ impl Parser<'_> {
         Ok(Some(Node::Over(over, word, Some(Box::new(inner)))))
     }
 
-    /// Expressions with commas between them up to the closing mark, which is taken too.
+    /// Expressions separated by commas up to the closing bracket, which is consumed too.
     fn list(&mut self, end: &'static str) -> Result<Vec<Node>, ParseError> {
         let mut parts = Vec::new();
         while !self.took(end) {
             if !parts.is_empty() {
                 self.want(",")?;
-                // A comma may stand after the last.
+                // A comma may follow the last expression.
                 if self.took(end) {
                     break;
                 }

@@ -1,27 +1,27 @@
-//! Text to words.
+//! Splits a text into tokens.
 
 use super::error::ParseError;
 
-/// A word of the language.
+/// A token of the language.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Token {
     Number(i64),
     /// A number with a unit of bytes.
     Size(i64),
     Text(String),
-    /// A bare word: a name, a function or a word of the language.
+    /// A bare word: a name, a function or a keyword.
     Word(String),
     /// A name in backquotes.
     Quoted(String),
-    /// `(`, `<=` and the like.
+    /// `(`, `<=` and others.
     Symbol(&'static str),
     End,
 }
 
-/// Longest first, so that `<=` is not taken for `<`.
+/// The symbols, the longest first, so that `<=` is not read as `<`.
 const SYMBOLS: [&str; 18] = ["==", "!=", "<=", ">=", "<", ">", "(", ")", "[", "]", ",", "+", "-", "*", "/", "%", "&&", "||"];
 
-/// All words with the byte at which each begins; the last is [`Token::End`].
+/// All tokens with the byte at which each begins. The last one is [`Token::End`].
 pub(super) fn tokens(text: &str) -> Result<Vec<(Token, usize)>, ParseError> {
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -47,7 +47,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(Token, usize)>, ParseError> {
     }
 }
 
-/// Text up to the closing mark; the mark twice stands for itself.
+/// A quoted text up to its closing mark. A doubled mark stands for one.
 fn quoted(rest: &str, mark: char) -> Result<(String, usize), String> {
     let mut word = String::new();
     let mut characters = rest.char_indices().skip(1).peekable();

@@ -1,21 +1,22 @@
-//! Where the data directory of a database server is: on this host, in a mount of Direct NFS, or elsewhere.
+//! Where the data directory of a database server is: on this host, in a Direct NFS mount, or
+//! elsewhere.
 
 use super::{Database, Facts, Server, Value};
 
-/// The kind of a mount of Direct NFS.
+/// The kind of thing of a Direct NFS mount.
 pub const DIRECT_NFS_MOUNT: &str = "direct_nfs_mount";
 
 /// Where the data directory of a server is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DataPlace {
-    /// Below this mount of Direct NFS.
+    /// Below this Direct NFS mount.
     DirectNfs(String),
     /// Not on this host, for this reason.
     Elsewhere(String),
 }
 
 impl Server {
-    /// Its data directory, where it is known.
+    /// The data directory, if it is known.
     pub(crate) fn data(&self) -> Option<&str> {
         let name = match self.database {
             Database::Postgres => "postgres.data_directory",
@@ -25,20 +26,22 @@ impl Server {
         self.facts.host_text(name)
     }
 
-    /// The place of its data, where the audit found it elsewhere than in a file system of this host.
+    /// Where the data is, if the audit found that it is in no file system of this host.
     pub(crate) fn data_place(&self) -> Option<DataPlace> {
         let of = |name: &str| self.facts.host_text(&format!("{}{name}", self.database.prefix())).map(str::to_owned);
         of(IN_MOUNT).map(DataPlace::DirectNfs).or_else(|| of(ELSEWHERE).map(DataPlace::Elsewhere))
     }
 }
 
-/// Facts of a server, after the prefix of its database.
+/// The facts of a server about this, after the prefix of its database.
 const IN_MOUNT: &str = "data_direct_nfs_mount";
 const ELSEWHERE: &str = "data_elsewhere";
 
 impl Facts {
-    /// Notes that the data directory of a server is in no file system of this host: it is in a mount of Direct NFS that has the
-    /// directory, else elsewhere. `runs_here`: the server may use the mounts of this host. `elsewhere` says where it is then.
+    /// Notes that the data directory of a server is in no file system of this host. It is in the
+    /// Direct NFS mount above the directory, if there is one; otherwise it is elsewhere.
+    /// `runs_here`: the server may use the mounts of this host. `elsewhere` says where the data is
+    /// without such a mount.
     pub(crate) fn note_data_not_here(&mut self, server: &mut Server, runs_here: bool, elsewhere: &str) {
         let Some(data) = server.data().map(str::to_owned) else { return };
         let prefix = server.database.prefix();
@@ -55,7 +58,7 @@ impl Facts {
         self.remark(format!("{reason}; its file system is not known"));
     }
 
-    /// The mount of Direct NFS with the longest path above a directory.
+    /// The Direct NFS mount that is nearest above a directory.
     fn direct_nfs_mount_of(&self, directory: &str) -> Option<String> {
         let mounts = self.things.get(DIRECT_NFS_MOUNT)?.iter();
         let path = |mount: &super::Attributes| match mount.get("path").map(|fact| &fact.value) {

@@ -1,14 +1,15 @@
-//! Database servers of a host, each with facts of its own.
+//! The database servers of a host, each with its own facts.
 
 use std::collections::BTreeSet;
 
 use super::data_place::is_below;
 use super::{DataPlace, Fact, Facts};
 
-/// Servers of one host; a host with more has them in containers, each of which is audited by itself.
+/// Servers of one host. A host with more runs them in containers, each of which is audited
+/// separately.
 const SERVERS_MAX: usize = 64;
 
-/// Which database a server or its settings are of.
+/// The database of a server or a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Database {
     /// PostgreSQL, `pg_settings`.
@@ -23,7 +24,7 @@ impl Database {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Postgres, Self::Mysql, Self::Oracle];
 
-    /// What names of its facts begin with.
+    /// The prefix of its facts' names.
     #[must_use]
     pub const fn prefix(self) -> &'static str {
         match self {
@@ -33,7 +34,8 @@ impl Database {
         }
     }
 
-    /// The database that the fact of this name is of, `persistent.postgres.fsync` as well as `postgres.fsync`.
+    /// The database of the fact with this name, for example `postgres.fsync` or
+    /// `persistent.postgres.fsync`.
     #[must_use]
     pub fn of_fact(name: &str) -> Option<Self> {
         let name = name.strip_prefix("persistent.").unwrap_or(name);
@@ -44,34 +46,35 @@ impl Database {
 /// How a server is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerState {
-    /// It was asked itself: its own answer decides.
+    /// By its own answers, which take precedence.
     Live,
-    /// By its files alone; whether it runs is not known.
+    /// Only by its files. It is not known whether it runs.
     FromFiles,
-    /// By its files alone, and it does not run.
+    /// Only by its files, and it does not run.
     Stopped,
 }
 
 /// One database server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
-    /// Its name for people, the same in each audit: `PostgreSQL at localhost:5432 (/var/lib/postgresql/15/main)`.
+    /// Its name in messages, the same in each audit: `PostgreSQL at localhost:5432
+    /// (/var/lib/postgresql/15/main)`.
     pub name: String,
     /// Which database it is.
     pub database: Database,
     /// How it is known.
     pub state: ServerState,
-    /// The configuration file that it reads, where that is a file of this host and known to be.
+    /// The configuration file that it reads, if it is known and on this host.
     pub config: Option<String>,
-    /// Facts of it alone, and its settings as things; it has no servers.
+    /// The server's own facts, with its settings as things. It contains no servers.
     pub facts: Facts,
 }
 
 impl Server {
-    /// The fact with the value of `--db` that reaches a server of PostgreSQL which runs and was not asked.
+    /// The fact with the value of `--db` for a PostgreSQL server that runs and was not queried.
     pub(crate) const DSN: &'static str = "postgres.millrace_dsn";
 
-    /// How it is named with `--db`; `None` if that is not known.
+    /// The value of `--db` for it; `None` if that is not known.
     #[must_use]
     pub fn dsn(&self) -> Option<&str> {
         self.facts.host_text(Self::DSN)
@@ -79,7 +82,7 @@ impl Server {
 }
 
 impl Facts {
-    /// Adds a server. The same name again is another server where its facts differ, and gets a number.
+    /// Adds a server. A server with the same name and other facts gets a number.
     pub fn put_server(&mut self, mut server: Server) {
         if self.servers.iter().any(|there| there.name == server.name && there.facts.host == server.facts.host) {
             return;
@@ -110,9 +113,10 @@ impl Facts {
         self.servers.iter().filter(move |server| server.database == database)
     }
 
-    /// The facts as one server sees them: those of the host and its own, without any server.
+    /// The facts as one server sees them: the host's and its own, without servers.
     ///
-    /// Beside a live server, live ones of other databases are there too: they share the host's memory.
+    /// For a live server, live servers of other databases are included, because they share the
+    /// host's memory.
     #[must_use]
     pub fn seen_by(&self, server: &Server) -> Self {
         let beside = |other: &&Server| {
@@ -121,7 +125,7 @@ impl Facts {
         };
         let (host, things) = (self.host.clone(), self.things.clone());
         let mut seen = Self { host, things, unknown: self.unknown.clone(), ..Self::default() };
-        // The first has the last word.
+        // The first server takes precedence.
         let mut all: Vec<&Server> = std::iter::once(server).chain(self.servers.iter().filter(beside)).collect();
         all.reverse();
         for one in all {
@@ -146,8 +150,8 @@ impl Facts {
         seen
     }
 
-    /// The kind of the file system that has the data of a server of PostgreSQL whose files are on this host: that of the mount
-    /// with the longest path above them.
+    /// The type of the file system with the data of a PostgreSQL server whose files are on this
+    /// host: that of the nearest mount above the data directory.
     fn data_fstype(&self, server: &Server) -> Option<Fact> {
         server.config.as_ref()?;
         let data = server.facts.host_text("postgres.data_directory")?;
@@ -177,7 +181,7 @@ mod tests {
         let seen = facts.seen_by(&facts.servers[1]);
         assert_eq!(seen.value("hw.memory_bytes"), Some(&1.into()));
         assert_eq!((seen.value("postgres.port"), seen.value("mysql.port")), (Some(&2.into()), Some(&3.into())));
-        // They share the memory; one that does not run needs none.
+        // The servers share the memory. A stopped server needs no memory.
         assert_eq!(seen.value("postgres.servers_here"), Some(&2.into()));
         facts.servers[0].state = ServerState::Stopped;
         assert_eq!(facts.seen_by(&facts.servers[1]).value("postgres.servers_here"), Some(&1.into()));
@@ -202,7 +206,7 @@ mod tests {
         let config = Some("/etc/postgresql.conf");
         assert_eq!(fstype("/srv/pg/15", config).as_deref(), Some("zfs"));
         assert_eq!(fstype("/srv/pg2", config).as_deref(), Some("ext4"));
-        // The files of a server on another host are not on these mounts.
+        // The files of a server on another host are not in these mounts.
         assert_eq!(fstype("/srv/pg/15", None), None);
     }
 

@@ -1,18 +1,19 @@
-//! What outweighs the files of a server of PostgreSQL: its command line, and settings of a database or a role.
+//! What takes precedence over the files of a PostgreSQL server: its command line, and settings of a
+//! database or a role.
 
-/// The origin of what the command line of a server sets.
+/// The origin of a value that the server's command line sets.
 pub(crate) const COMMAND_LINE: &str = "its command line";
 
-/// What set a value that no file, and so no ALTER SYSTEM, changes.
+/// What sets a value that no file and no ALTER SYSTEM can change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SetBy<'a> {
     /// `postgres -c`, `pg_ctl -o`.
     CommandLine,
-    /// `ALTER DATABASE mill`, `ALTER ROLE app`: the statement up to its SET or RESET.
+    /// `ALTER DATABASE mill`, `ALTER ROLE app`: the statement before its SET or RESET.
     Alter(&'a str),
 }
 
-/// What set a value, by its origin; none where the files of the server decide.
+/// What set a value, by its origin; `None` if the server's files set it.
 pub(crate) fn set_by(origin: &str) -> Option<SetBy<'_>> {
     match origin {
         COMMAND_LINE => Some(SetBy::CommandLine),
@@ -21,8 +22,8 @@ pub(crate) fn set_by(origin: &str) -> Option<SetBy<'_>> {
     }
 }
 
-/// The origin that a word of the column `source` of `pg_settings` stands for; the statements that `orders::settings` makes of it
-/// stay what they are.
+/// The origin for a value of the column `source` in `pg_settings`. A statement that
+/// `orders::settings` made from such a value stays as it is.
 pub(crate) fn origin_of(source: &str) -> Option<String> {
     let origin = match source {
         "command line" => COMMAND_LINE,
@@ -36,7 +37,7 @@ pub(crate) fn origin_of(source: &str) -> Option<String> {
 }
 
 impl SetBy<'_> {
-    /// How it is set right, in words.
+    /// How the user changes the value, in words.
     pub(crate) fn words(self, key: &str, value: &str) -> String {
         match self {
             SetBy::CommandLine => format!(

@@ -1,11 +1,11 @@
-//! Which group of advice a rule belongs to.
+//! Decides which group of advice a rule belongs to.
 
 use results::audit::{Activation, AdviceGroup};
 
 use crate::rule::{Fix, SettingKind};
 use crate::rules::Loaded;
 
-/// What setting it right interrupts, or that it is done on the storage side.
+/// The group: what the fix interrupts, or that it is made on the storage side.
 pub(super) fn of(loaded: &Loaded, fix: &Fix, activation: Activation) -> AdviceGroup {
     let on_storage = |kind: SettingKind| matches!(kind, SettingKind::Ontap7 | SettingKind::Ontap9);
     let is_storage = if fix.settings.is_empty() {
@@ -43,7 +43,7 @@ mod tests {
             ("linux-huge-pages-for-sga", AdviceGroup::Reboot),
             ("ontap9-nfs-transfer-size", AdviceGroup::Storage),
             ("ontap7-storage-mtu", AdviceGroup::Storage),
-            // Of two ends, the one that takes another person.
+            // If both ends could be changed, the group is the one that needs another administrator.
             ("linux-window-matches-filer", AdviceGroup::Storage),
         ] {
             assert_eq!(group(id), Some(wanted), "{id}");

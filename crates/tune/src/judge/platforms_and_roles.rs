@@ -1,4 +1,4 @@
-//! Platforms and roles that facts show: a rule may be for some of them alone.
+//! The platforms and roles that facts show. A rule may be for some of them only.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,8 @@ use host::mount_table::is_nfs;
 use crate::facts::{Facts, Value};
 use crate::rules::{PLATFORMS, ROLES};
 
-/// Platforms that the facts are of: the operating system, and each database and storage that facts are there of.
+/// The platforms of the facts: the operating system, and each database and storage system with
+/// facts.
 pub(super) fn platforms(facts: &Facts) -> BTreeSet<&str> {
     let mut found = platforms_here(facts);
     for server in &facts.servers {
@@ -24,7 +25,7 @@ fn platforms_here(facts: &Facts) -> BTreeSet<&str> {
     let there = |prefix: &str| facts.host.range(prefix.to_owned()..).next().is_some_and(|(name, _)| name.starts_with(prefix));
     let mut found: BTreeSet<&str> = text("os.family").into_iter().collect();
     for platform in PLATFORMS {
-        // MySQL and MariaDB share their facts' names and are told apart by one of them.
+        // MySQL and MariaDB have the same names of facts. One fact says which it is.
         let is = match platform {
             "mysql" | "mariadb" => there("mysql.") && text("mysql.flavor").is_none_or(|flavor| flavor == platform),
             "linux" | "solaris" | "aix" | "hpux" => false,
@@ -37,7 +38,8 @@ fn platforms_here(facts: &Facts) -> BTreeSet<&str> {
     found
 }
 
-/// Roles of the host: those that people gave it, and those that its mounts and sessions show.
+/// The roles of the host: those that the site file gives, and those that its mounts and sessions
+/// show.
 pub(super) fn roles(facts: &Facts) -> BTreeSet<&str> {
     let mut found = BTreeSet::new();
     for name in ["site.role", "site.roles", "role"] {

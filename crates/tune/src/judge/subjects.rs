@@ -1,4 +1,4 @@
-//! What rules are asked of: the host, and each database server with the facts of the host and its own.
+//! The subjects of rules: the host, and each database server with the host's facts and its own.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,20 +13,20 @@ use crate::rules::Loaded;
 
 /// The host or a server, with the facts as it sees them.
 pub(super) struct Subject<'a> {
-    /// The server; absent for the host.
+    /// The server; `None` for the host.
     pub(super) server: Option<&'a Server>,
-    /// Facts as it sees them.
+    /// The facts as the subject sees them.
     pub(super) facts: Cow<'a, Facts>,
-    /// What these are of.
+    /// The platforms of these facts.
     pub(super) platforms: BTreeSet<String>,
     /// Roles of the host.
     pub(super) roles: BTreeSet<String>,
-    /// Whether it is a server known by its files alone beside one that was asked.
+    /// Whether it is a server known only by its files while another server was queried.
     pub(super) is_unasked: bool,
 }
 
 impl<'a> Subject<'a> {
-    /// The server of this place among those of the facts, or the host.
+    /// The server at this place among those of the facts; the host for `None`.
     pub(super) fn of(facts: &'a Facts, place: Option<usize>) -> Self {
         let server = place.and_then(|place| facts.servers.get(place));
         let is_unasked = server.is_some_and(|server| !is_live(server)) && facts.servers.iter().any(is_live);
@@ -36,18 +36,19 @@ impl<'a> Subject<'a> {
         Self { server, facts, platforms, roles, is_unasked }
     }
 
-    /// Things of a kind: of a server that has some of its own, these alone.
+    /// The things of a kind. If a server has its own, only these.
     pub(super) fn things(&self, kind: &str) -> Option<&BTreeMap<String, Attributes>> {
         let own = self.server.and_then(|server| server.facts.things.get(kind));
         own.or_else(|| self.facts.things.get(kind))
     }
 }
 
-/// What a rule is asked of: servers by their places, or the host, which has none.
+/// The subjects of a rule: servers by their places, and `None` for the host.
 ///
-/// One that speaks of several databases, which share the host, is asked of the servers of the one that most live servers are
-/// of, each beside those of the others, and of each server that was not asked itself. Beside a live server, one that does not
-/// run is asked by rules about its data alone: it loses no throughput.
+/// A rule about several databases, which share the host, applies to the live servers of the
+/// database that has most of them, and each sees the facts of the others. It also applies to each
+/// server that was not queried. If a server is live, a stopped server is judged only by critical
+/// rules, because it loses no throughput.
 pub(super) fn asked(loaded: &Loaded, facts: &Facts) -> Vec<Option<usize>> {
     let is_beside_live = facts.servers.iter().any(is_live);
     let concerns =
@@ -64,15 +65,17 @@ pub(super) fn asked(loaded: &Loaded, facts: &Facts) -> Vec<Option<usize>> {
         return found;
     }
     let live = |database: Database| facts.servers_of(database).filter(|server| is_live(server)).count();
-    // Of equals the last is taken: PostgreSQL before MySQL before Oracle.
+    // If several databases have the same number, PostgreSQL precedes MySQL, and MySQL precedes
+    // Oracle.
     let leading = databases.iter().rev().copied().max_by_key(|database| live(*database));
     let found = places(&|server| databases.contains(&server.database) && (!is_live(server) || Some(server.database) == leading));
-    // Facts of a server without a name are those of the host.
+    // Facts of a server without a name belong to the host.
     let has_servers = databases.iter().any(|database| facts.servers_of(*database).next().is_some());
     if found.is_empty() && !has_servers { vec![None] } else { found }
 }
 
-/// Servers that [`asked`] leaves to the rules about their data: they do not run, beside one that answers.
+/// Servers to which [`asked`] applies only critical rules: they are stopped while another one is
+/// live.
 pub(super) fn judged_in_part(facts: &Facts) -> impl Iterator<Item = &Server> {
     let is_beside_live = facts.servers.iter().any(is_live);
     facts.servers.iter().filter(move |server| is_beside_live && server.state == ServerState::Stopped)
@@ -82,7 +85,7 @@ fn is_live(server: &Server) -> bool {
     server.state == ServerState::Live
 }
 
-/// The databases that a rule speaks of; of a rule for some of them, these alone.
+/// The databases that a rule is about. If the rule names platforms, only those.
 fn databases(loaded: &Loaded) -> Vec<Database> {
     let of_platform = |platform: &String| match platform.as_str() {
         "mariadb" => Some(Database::Mysql),

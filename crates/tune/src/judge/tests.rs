@@ -8,7 +8,7 @@ fn set(rules: &str) -> RuleSet {
     RuleSet::from_texts([("a/tcp.toml", format!("schema = 1\nlayer = \"tcp\"\n{rules}").as_str())]).unwrap()
 }
 
-/// A rule with these lines beside what every rule has.
+/// A rule with these lines and the lines that every rule needs.
 fn rule(id: &str, lines: &str) -> String {
     format!(
         "[[rule]]\nid = \"{id}\"\ntitle = \"T\"\nreason = \"R\"\nsources = [{{ name = \"TR-3700\", section = \"2.2\", year = 2009 }}]\n\

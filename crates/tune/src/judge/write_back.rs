@@ -1,13 +1,15 @@
-//! Whether the database servers start the writing of their pages themselves, or leave it to the kernel.
+//! Notes whether the database servers start writing their pages themselves or leave this to the
+//! kernel.
 
 use std::borrow::Cow;
 
 use crate::facts::{Database, Facts, Server, ServerState, Value};
 
-/// The fact that rules of the page cache ask for.
+/// The fact that rules about the page cache use.
 const NAME: &str = "database.writes_started_early";
 
-/// The facts with what the settings of all servers tell of it; not known where none of them does.
+/// The facts with this fact, derived from the settings of all servers. It is unknown if no server's
+/// settings show it.
 pub(super) fn with_write_back(facts: &Facts) -> Cow<'_, Facts> {
     if facts.host.contains_key(NAME) {
         return Cow::Borrowed(facts);
@@ -18,12 +20,13 @@ pub(super) fn with_write_back(facts: &Facts) -> Cow<'_, Facts> {
         return Cow::Borrowed(facts);
     }
     let mut with = facts.clone();
-    // One that leaves its pages to the kernel is enough for them to pile up.
+    // One server that leaves its pages to the kernel is enough to make them accumulate.
     with.put(NAME, told().all(|starts| starts), "settings of the database servers");
     Cow::Owned(with)
 }
 
-/// What the settings of one server say. `InnoDB` past the page cache leaves nothing there at all.
+/// What the settings of one server show. If InnoDB bypasses the page cache, it leaves no pages
+/// there.
 fn starts_writes(facts: &Facts) -> Option<bool> {
     let of = |name: &str| facts.host.get(name).map(|fact| &fact.value);
     match of("postgres.checkpoint_flush_after") {
@@ -40,7 +43,8 @@ fn starts_writes(facts: &Facts) -> Option<bool> {
     }
 }
 
-/// On Linux `PostgreSQL` does where nothing says otherwise: that a file does not set it is taken for that.
+/// On Linux, PostgreSQL starts the writing by default. A file that does not set it means the
+/// default.
 fn by_default(server: &Server) -> Option<bool> {
     (server.database == Database::Postgres && server.state != ServerState::Live).then_some(true)
 }

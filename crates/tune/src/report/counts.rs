@@ -1,28 +1,28 @@
-//! How many of each.
+//! Counts the judgements of an audit.
 
 use results::audit::{Audit, Severity};
 use serde::Serialize;
 
 use super::{Look, Weight};
 
-/// How many judgements came out how.
+/// The number of judgements of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Findings that make the exit code 1.
     pub counting: usize,
-    /// Of those, the ones where data are at risk.
+    /// Those of them with severity critical: data is at risk.
     pub critical: usize,
-    /// Of those.
+    /// Those of them with severity high.
     pub high: usize,
-    /// Of those.
+    /// Those of them with severity medium.
     pub medium: usize,
-    /// Of those.
+    /// Those of them with severity low.
     pub low: usize,
-    /// Findings less bad than what was asked to fail on.
+    /// Findings below the severity that counts.
     pub below_threshold: usize,
-    /// Findings that only inform.
+    /// Findings for information only.
     pub info: usize,
-    /// Findings that the baseline has already.
+    /// Findings that the baseline already has.
     pub known: usize,
     /// Findings under a waiver.
     pub waived: usize,
@@ -35,7 +35,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts an audit.
+    /// Counts the judgements of an audit.
     #[must_use]
     pub fn of(audit: &Audit, look: &Look<'_>) -> Self {
         let mut counts = Self { passed: audit.passed, not_applicable: audit.not_applicable, ..Self::default() };
@@ -55,14 +55,14 @@ impl Counts {
                 Weight::Known => counts.known += 1,
                 Weight::Waived => counts.waived += 1,
                 Weight::Unknown => counts.unknown += 1,
-                // Counted by the judge, whether or not they are listed.
+                // The judge counted them, whether or not the audit lists them.
                 Weight::Passed => {}
             }
         }
         counts
     }
 
-    /// `3 findings: 1 critical, 2 low; 1 for information, 4 waived`.
+    /// The counts in words: `3 findings: 1 critical, 2 low; 1 for information, 4 waived`.
     #[must_use]
     pub fn words(&self, look: &Look<'_>) -> String {
         let new = if look.baseline.is_some() { "new " } else { "" };

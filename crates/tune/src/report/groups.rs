@@ -1,4 +1,5 @@
-//! Findings as advice: by what setting them right interrupts, then worst first, then the most effect first.
+//! Findings as advice: grouped by what the fix interrupts, then the worst first, then the largest
+//! effect first.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -6,7 +7,7 @@ use results::audit::{AdviceGroup, Audit, Finding};
 
 use super::words::depth;
 
-/// The order of groups; findings of rules without a fix come last.
+/// The order of groups. Findings of rules without a fix come last.
 const ORDER: [Option<AdviceGroup>; 5] =
     [Some(AdviceGroup::Now), Some(AdviceGroup::Restart), Some(AdviceGroup::Reboot), Some(AdviceGroup::Storage), None];
 
@@ -21,7 +22,7 @@ pub(super) const fn heading(group: Option<AdviceGroup>) -> &'static str {
     }
 }
 
-/// The findings that `keep` takes, by group; no group is empty.
+/// The findings for which `keep` is true, by group. Empty groups are left out.
 pub(super) fn by_group(
     audit: &Audit,
     keep: impl Fn(&Finding) -> bool,
@@ -34,8 +35,9 @@ pub(super) fn by_group(
     })
 }
 
-/// Worst first; of equals those with a measured gain, largest first, then those not measured from the database down, then those
-/// whose gain was not shown.
+/// The worst first. Among equal ones, those with a measured gain come first, the largest gain
+/// first; then those that were not measured, from the database down; then those for which no gain
+/// was shown.
 fn place(one: &Finding, other: &Finding) -> Ordering {
     let key = |finding: &Finding| (finding.verdict, Reverse(finding.severity));
     let rest = |finding: &Finding| (depth(&finding.layer), finding.rule.clone(), finding.subject.clone());

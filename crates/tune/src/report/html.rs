@@ -1,4 +1,5 @@
-//! For a browser: one page, nothing fetched, no script; light and dark, from a phone's width on.
+//! One HTML page for a browser. It fetches nothing, has no script, supports light and dark, and
+//! fits a phone's width.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +13,8 @@ use crate::describe::{activation, layer as layer_name, severity};
 
 const STYLE: &str = include_str!("page.css");
 
-/// The audit as a page. Each row of a table links to its rule, which stands further down with reason, sources and fix.
+/// The audit as a page. Each row of a table links to its rule further down, with reason, sources
+/// and fix.
 #[must_use]
 pub fn html(audit: &Audit, look: &Look<'_>) -> String {
     let counts = Counts::of(audit, look);
@@ -42,7 +44,8 @@ fn of_verdict(audit: &Audit, wanted: Verdict) -> Vec<&Finding> {
 
 fn header(audit: &Audit, look: &Look<'_>, counts: &Counts) -> String {
     let mut words = counts.words(look);
-    // A sentence begins with a capital; all words of it are our own.
+    // A sentence begins with a capital letter. All words of this one are Millrace's, so its first
+    // character is ASCII.
     if let Some(first) = words.get_mut(..1) {
         first.make_ascii_uppercase();
     }
@@ -70,7 +73,7 @@ fn header(audit: &Audit, look: &Look<'_>, counts: &Counts) -> String {
     header + "</header>\n"
 }
 
-/// A table for each group of advice that has findings.
+/// One table for each group of advice with findings.
 fn findings(audit: &Audit, look: &Look<'_>) -> String {
     let mut sections = String::new();
     for (place, (group, findings)) in by_group(audit, |finding| finding.verdict == Verdict::Finding).enumerate() {
@@ -80,7 +83,7 @@ fn findings(audit: &Audit, look: &Look<'_>) -> String {
     sections
 }
 
-/// A section with a table; nothing where there is nothing to show.
+/// A section with a table; empty if there are no findings.
 fn section(id: &str, title: &str, caption: &str, findings: &[&Finding], look: &Look<'_>) -> String {
     if findings.is_empty() {
         return String::new();
@@ -120,7 +123,8 @@ fn row(finding: &Finding, look: &Look<'_>) -> String {
     )
 }
 
-/// The anchor of a rule: identities are lower case, digits and hyphens; of any other sign only its number is kept.
+/// The anchor of a rule. IDs consist of lower case letters, digits and hyphens; any other character
+/// becomes its number.
 fn anchor(rule: &str) -> String {
     let mut anchor = String::from("rule-");
     for sign in rule.chars() {
@@ -144,7 +148,7 @@ fn remarks(audit: &Audit) -> String {
     )
 }
 
-/// Every rule that a row links to, by its name.
+/// All rules that a row links to, by name.
 fn rules(audit: &Audit) -> String {
     let mut rules: BTreeMap<&str, &Finding> = BTreeMap::new();
     for finding in &audit.findings {

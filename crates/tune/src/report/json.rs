@@ -1,4 +1,5 @@
-//! For programs: the stored form, with a summary. It can be read back as an audit, a baseline or a side of a difference.
+//! JSON for programs: the stored form with a summary. It can be read again as an audit, a baseline
+//! or a side of a difference.
 
 use results::audit::{Audit, Finding};
 use serde::Serialize;
@@ -6,7 +7,7 @@ use serde::Serialize;
 use super::words::fingerprint;
 use super::{Counts, Look, Weight};
 
-/// The stored form in the order people read it.
+/// The stored form in the order in which users read it.
 #[derive(Serialize)]
 struct Page<'a> {
     schema: u32,
@@ -27,12 +28,12 @@ struct Page<'a> {
 struct Summary {
     fails: bool,
     counts: Counts,
-    /// Of an audit against a baseline: what is new, as `RULE@SUBJECT`.
+    /// The new findings, as `RULE@SUBJECT`, of an audit against a baseline.
     #[serde(skip_serializing_if = "Option::is_none")]
     new: Option<Vec<String>>,
 }
 
-/// The audit as indented JSON with a final line end.
+/// The audit as indented JSON with a final newline.
 #[must_use]
 pub fn json(audit: &Audit, look: &Look<'_>) -> String {
     let new = look.baseline.map(|_| {
@@ -52,7 +53,7 @@ pub fn json(audit: &Audit, look: &Look<'_>) -> String {
         remarks: &audit.remarks,
         findings: &audit.findings,
     };
-    // Text and numbers with text for keys: there is nothing in it that JSON could not hold.
+    // Serialisation cannot fail: all keys are text, and all values are text or numbers.
     serde_json::to_string_pretty(&page).unwrap_or_default() + "\n"
 }
 

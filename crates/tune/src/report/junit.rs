@@ -1,4 +1,5 @@
-//! For whatever shows test results: a suite for each layer, a case for each judgement.
+//! JUnit XML for programs that show test results: one suite for each layer, one case for each
+//! judgement.
 
 use std::fmt::Write as _;
 
@@ -10,8 +11,9 @@ use crate::describe::{activation, severity};
 
 /// The audit as JUnit XML.
 ///
-/// A finding that counts is a failure. Waived, known and not known ones are skipped, with the reason; one that only informs,
-/// or is less bad than what was asked to fail on, passes and says so. Passed judgements are cases where the audit lists them.
+/// A finding that counts is a failure. Waived, known and unknown ones are skipped, with the reason.
+/// A finding for information, or below the severity that counts, passes with its text as output.
+/// Passed judgements are cases if the audit lists them.
 #[must_use]
 pub fn junit(audit: &Audit, look: &Look<'_>) -> String {
     let mut suites = String::new();
@@ -24,7 +26,7 @@ pub fn junit(audit: &Audit, look: &Look<'_>) -> String {
             "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{failed}\" errors=\"0\" skipped=\"{left}\" timestamp=\"{}\" hostname=\"{}\">",
             escape(layer),
             findings.len(),
-            // The schema of JUnit files knows no zone; all our times are UTC.
+            // The schema of JUnit files has no time zone. All times of Millrace are UTC.
             escape(audit.taken.trim_end_matches('Z')),
             escape(&audit.host),
         );
@@ -50,7 +52,8 @@ const fn is_skipped(weight: Weight) -> bool {
 }
 
 fn case(xml: &mut String, finding: &Finding, look: &Look<'_>) {
-    // The same for every outcome: readers follow a case from run to run by its name.
+    // The name is the same for every result, because programs follow a case by its name from run to
+    // run.
     let title = finding.general_title();
     let name = finding.subject.as_ref().map_or_else(|| title.to_owned(), |subject| format!("{subject}: {title}"));
     let _ = write!(

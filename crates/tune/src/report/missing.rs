@@ -1,13 +1,13 @@
-//! The facts that a check lacks: what they are of, and what makes them known.
+//! The facts that a check lacks: what they belong to, and what makes them known.
 
 use std::collections::BTreeMap;
 
 use crate::fact_name::plain_name;
 use crate::rules::KINDS;
 
-/// Facts that are named for one cure.
+/// Number of facts that are listed for one remedy.
 const NAMED: usize = 3;
-/// Cures that are named.
+/// Number of remedies that are listed.
 const CURES: usize = 5;
 
 /// A fact that a check lacks.
@@ -15,14 +15,14 @@ const CURES: usize = 5;
 pub(super) struct Missing {
     /// The fact in words: `fsync of PostgreSQL`.
     pub(super) object: String,
-    /// Why it is not known; empty without a reason.
+    /// Why it is not known; empty if there is no reason.
     pub(super) reason: String,
-    /// What makes it known; empty if nothing here does.
+    /// What makes it known; empty if nothing is known to do so.
     pub(super) cure: String,
 }
 
 impl Missing {
-    /// Reads what a judgement says: `NAME`, `NAME: REASON`, or a sentence.
+    /// Reads a missing fact of a judgement: `NAME`, `NAME: REASON`, or a sentence.
     pub(super) fn of(said: &str) -> Self {
         let (name, reason) = said.split_once(": ").unwrap_or((said, ""));
         if name.contains(' ') {
@@ -31,13 +31,13 @@ impl Missing {
         Self { object: object(name), reason: reason.to_owned(), cure: cure(name, reason) }
     }
 
-    /// The fact with the reason.
+    /// The fact with its reason.
     pub(super) fn words(&self) -> String {
         if self.reason.is_empty() { self.object.clone() } else { format!("{}: {}", self.object, self.reason) }
     }
 }
 
-/// Prefixes of the settings of a database, with its name.
+/// Prefixes of the settings of a database, with the name of the database.
 const DATABASES: [(&str, &str); 3] = [("postgres.", "PostgreSQL"), ("mysql.", "MySQL or MariaDB"), ("oracle.", "Oracle")];
 
 fn object(name: &str) -> String {
@@ -71,7 +71,8 @@ fn cure(name: &str, reason: &str) -> String {
     }
 }
 
-/// A line for each cure, with the facts that it makes known: those that most checks lack come first.
+/// One line for each remedy with the facts that it makes known. The facts that most checks lack
+/// come first.
 pub(super) fn summary<'a>(missing: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut times: BTreeMap<&str, usize> = BTreeMap::new();
     missing.for_each(|said| *times.entry(said).or_default() += 1);

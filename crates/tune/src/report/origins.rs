@@ -7,17 +7,17 @@ use crate::facts::Facts;
 /// A place that a value was read from.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Origin {
-    /// A file, with the line where that is known.
+    /// A file, with the line if it is known.
     File(String, Option<u32>),
-    /// A command, or anything else that is no file.
+    /// A command, or any other origin that is not a file.
     Command(String),
 }
 
-/// Endings of files that stand without a directory.
+/// Ends of names that are files even without a directory.
 const FILE_ENDINGS: [&str; 6] = [".toml", ".conf", ".cnf", ".ora", ".txt", ".sql"];
 
 impl Origin {
-    /// `/etc/fstab:12` is a file with a line, `sysctl -a` a command.
+    /// Reads an origin: `/etc/fstab:12` is a file with a line, `sysctl -a` is a command.
     pub(super) fn parse(text: &str) -> Self {
         let (name, line) = match text.rsplit_once(':') {
             Some((name, line)) => match line.parse::<u32>() {
@@ -33,7 +33,7 @@ impl Origin {
     }
 }
 
-/// Where the values that a finding looked at come from, each place once, in the order of the values.
+/// The origins of the values that a finding used, each once, in the order of the values.
 pub(super) fn origins(finding: &Finding, facts: Option<&Facts>) -> Vec<Origin> {
     let Some(facts) = facts else { return Vec::new() };
     let mut found = Vec::new();
@@ -46,7 +46,8 @@ pub(super) fn origins(finding: &Finding, facts: Option<&Facts>) -> Vec<Origin> {
     found
 }
 
-/// What was found, a line for each value, with where it was read: `postgres.fsync is false (/etc/postgresql.conf:207)`.
+/// The found values, one line for each, with the origin: `postgres.fsync is false
+/// (/etc/postgresql.conf:207)`.
 pub(super) fn found_with_origins(finding: &Finding, facts: Option<&Facts>) -> Vec<String> {
     let with_origin = |line: &String| match facts.and_then(|facts| origin_of_line(line, finding, facts)) {
         Some(origin) => format!("{line} ({origin})"),
@@ -55,7 +56,7 @@ pub(super) fn found_with_origins(finding: &Finding, facts: Option<&Facts>) -> Ve
     finding.found.iter().map(with_origin).collect()
 }
 
-/// Where the value of a line `NAME is VALUE` was read.
+/// The origin of the value in a line `NAME is VALUE`.
 fn origin_of_line<'a>(line: &str, finding: &Finding, facts: &'a Facts) -> Option<&'a str> {
     let name = line.split_once(" is ").map_or(line, |(name, _)| name);
     let server = finding.server.as_ref().and_then(|name| facts.server(name));
@@ -64,7 +65,8 @@ fn origin_of_line<'a>(line: &str, finding: &Finding, facts: &'a Facts) -> Option
     places.find_map(|facts| origin_of(name, finding.thing(), facts))
 }
 
-/// The origin of a fact of the host, of an attribute of the thing judged (`mount.rsize`), or of another thing (`lun /vol/a: size`).
+/// The origin of a fact of the host, of an attribute of the judged thing (`mount.rsize`), or of
+/// another thing (`lun /vol/a: size`).
 fn origin_of<'a>(name: &str, judged: Option<&str>, facts: &'a Facts) -> Option<&'a str> {
     if let Some(fact) = facts.host.get(name) {
         return Some(&fact.origin);

@@ -1,4 +1,4 @@
-//! An audit for tests: each verdict, each severity, names that mean harm.
+//! An audit for tests, with each verdict, each severity, and hostile names.
 #![allow(dead_code, reason = "shared with tests/, where each file uses its part")]
 
 use results::audit::{Activation, AdviceGroup, Audit, Finding, SCHEMA, Severity, Status, Verdict};
@@ -30,7 +30,7 @@ pub(crate) fn finding(rule: &str, layer: &str) -> Finding {
     }
 }
 
-/// One of everything.
+/// An audit with one judgement of each kind.
 pub(crate) fn audit() -> Audit {
     let redo = Finding {
         subject: Some("mount /redo".into()),

@@ -1,4 +1,5 @@
-//! For scanners' consoles: SARIF 2.1.0 (OASIS Standard, 27 March 2020). Sections named here are that document's.
+//! SARIF 2.1.0 (OASIS Standard, 27 March 2020) for the consoles of scanners. Section numbers here
+//! refer to that document.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +12,19 @@ use super::words::{fingerprint, status};
 use super::{Look, Weight};
 use crate::describe::{activation, severity};
 
-/// Where the schema of what is written stands.
+/// The address of the schema.
 const SCHEMA_URI: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json";
-/// Name of the root that paths of the audited host are relative to.
+/// Name of the root directory of the audited host. Paths are relative to it.
 const HOST_ROOT: &str = "HOST";
-/// Name and version of the identity that stays from audit to audit.
+/// Name and version of the fingerprint, which is the same in each audit.
 const FINGERPRINT: &str = "ruleAndSubject/v1";
 
 /// The audit as a SARIF log with one run.
 ///
-/// Findings have the kind `fail` (those for information `informational`), what lacks a fact is `open`, what passed `pass`. Waived
-/// ones carry a suppression; against a baseline each finding says whether it is new. Places are given where a value was read
-/// from a file and [`Look::facts`] are there; the thing judged is a logical location.
+/// Findings have the kind `fail`, or `informational` for information only. Unknown judgements are
+/// `open` and passed ones `pass`. Waived findings have a suppression. Against a baseline, each
+/// finding says whether it is new. A location is given if a value was read from a file and
+/// [`Look::facts`] is set. The judged thing is a logical location.
 #[must_use]
 pub fn sarif(audit: &Audit, look: &Look<'_>) -> String {
     let (rules, index) = rules(audit);
@@ -54,11 +56,11 @@ pub fn sarif(audit: &Audit, look: &Look<'_>) -> String {
             },
         }],
     });
-    // Text, numbers and text for keys: there is nothing in it that JSON could not hold.
+    // Serialisation cannot fail: all keys are text, and all values are text or numbers.
     serde_json::to_string_pretty(&log).unwrap_or_default() + "\n"
 }
 
-/// The rules that were judged, each once, and their places in that list (3.19.23, 3.27.6).
+/// The judged rules, each once, and their positions in this list (3.19.23, 3.27.6).
 fn rules(audit: &Audit) -> (Vec<Value>, BTreeMap<&str, usize>) {
     let mut rules = Vec::new();
     let mut index = BTreeMap::new();
@@ -95,7 +97,7 @@ fn help(finding: &Finding) -> String {
     lines.join("\n")
 }
 
-/// Levels of a result of the kind `fail` (3.27.10).
+/// The level for a result of the kind `fail` (3.27.10).
 const fn level(severity: Severity) -> &'static str {
     match severity {
         Severity::Info => "none",
@@ -106,7 +108,7 @@ const fn level(severity: Severity) -> &'static str {
 }
 
 fn result(finding: &Finding, index: &BTreeMap<&str, usize>, look: &Look<'_>) -> Value {
-    // 3.27.9: any other kind than `fail` has the level `none`.
+    // A result of another kind than `fail` has the level `none` (3.27.9).
     let (kind, level) = match finding.verdict {
         Verdict::Passed => ("pass", "none"),
         Verdict::Unknown => ("open", "none"),
@@ -161,7 +163,7 @@ fn message(finding: &Finding) -> String {
     format!("{subject}{}. {}", plain(&finding.title), plain(&facts))
 }
 
-/// The files that values were read from, each with the thing judged (3.28).
+/// The files from which values were read, with the judged thing (3.28).
 fn locations(finding: &Finding, origins: &[Origin]) -> Value {
     let thing = finding.subject.as_ref().map(|subject| json!([{ "fullyQualifiedName": plain(subject), "kind": "resource" }]));
     let mut locations: Vec<Value> = origins
@@ -189,13 +191,14 @@ fn physical(path: &str, line: Option<u32>) -> Value {
     }
 }
 
-/// A path as a relative reference (RFC 3986 4.2): whatever is neither unreserved nor a slash is written in hexadecimal. A colon
-/// in the first part, which would read as a scheme, is so too.
+/// A path as a relative reference (RFC 3986 4.2). Bytes other than unreserved characters and
+/// slashes are percent-encoded, even a colon, which in the first segment would be read as the end
+/// of a scheme.
 fn uri(path: &str) -> String {
     percent_encoded(path, |byte| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte))
 }
 
-/// That the audit ran, when its facts were taken, and what was odd about them (3.20).
+/// The run of the audit, the time of its facts, and its remarks (3.20).
 fn invocation(audit: &Audit) -> Value {
     let remarks: Vec<Value> =
         audit.remarks.iter().map(|remark| json!({ "level": "warning", "message": { "text": plain(remark) } })).collect();
@@ -208,7 +211,8 @@ fn invocation(audit: &Audit) -> Value {
     invocation
 }
 
-/// `YYYY-MM-DDThh:mm:ssZ`: what a capture says of its time may be anything, the schema takes a time only.
+/// Whether a text has the form `YYYY-MM-DDThh:mm:ssZ`. A capture may contain any text as its time,
+/// but the schema accepts only a time.
 fn is_time(text: &str) -> bool {
     let shape = "dddd-dd-ddTdd:dd:ddZ";
     text.len() == shape.len()
@@ -237,7 +241,7 @@ mod tests {
         facts.put_of("mount", "/redo", "role", "redo", "/srv/a%b.toml:7");
         facts.put("sysctl.vm.swappiness", 60_i64, "sysctl -a");
         let results = results(&sample::audit(), &Look { facts: Some(&facts), ..Look::default() });
-        // A blank in it: that is taken for a command.
+        // An origin with a blank is taken for a command.
         assert_eq!(results[0]["properties"]["readFrom"], json!(["/etc/fstab d:4"]));
         let place = &results[0]["locations"][0];
         assert_eq!(place["physicalLocation"]["artifactLocation"], json!({"uri": "srv/a%25b.toml", "uriBaseId": "HOST"}));

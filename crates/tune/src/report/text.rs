@@ -1,4 +1,4 @@
-//! For people at a terminal.
+//! Text for a terminal.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -13,14 +13,14 @@ use super::words::{count, status};
 use super::{Counts, Look, Weight, by_layer};
 use crate::describe::{activation, layer as layer_name, severity};
 
-/// Width that long sentences are broken at.
+/// The width at which long sentences are wrapped.
 const WIDTH: usize = 100;
-/// Where the words of a detail begin.
+/// The column in which the text of a detail begins.
 const INDENT: usize = 14;
 
-/// A line for each finding, by what setting it right interrupts, worst first, then the counts.
+/// One line for each finding, grouped by what the fix interrupts, the worst first; then the counts.
 ///
-/// Without [`Look::verbose`], what is known, waived or not known comes as a count.
+/// Without [`Look::verbose`], known, waived and unknown judgements are only counted.
 #[must_use]
 pub fn text(audit: &Audit, look: &Look<'_>) -> String {
     let mut text = format!(
@@ -67,7 +67,7 @@ pub fn text(audit: &Audit, look: &Look<'_>) -> String {
     text
 }
 
-/// What was not asked for in full comes as a count; passed ones are in an audit only when asked for.
+/// Whether a judgement is listed and not only counted. Passed ones are in an audit only on request.
 const fn is_listed(weight: Weight, verbose: bool) -> bool {
     match weight {
         Weight::Counts | Weight::Light | Weight::Info | Weight::Passed => true,
@@ -75,7 +75,7 @@ const fn is_listed(weight: Weight, verbose: bool) -> bool {
     }
 }
 
-/// A heading with its lines; nothing where there are none.
+/// A heading with its lines; nothing if there are no findings.
 fn section(text: &mut String, name: &str, findings: &[&Finding], look: &Look<'_>) {
     if !findings.is_empty() {
         let _ = writeln!(text, "\n{name}");
@@ -121,7 +121,7 @@ fn details(text: &mut String, finding: &Finding, look: &Look<'_>) {
     finding.activation.iter().for_each(|takes| add("in force", activation(*takes)));
 }
 
-/// A name and its words, broken into lines that hang under each other.
+/// A name and its text, wrapped into aligned lines.
 fn detail(text: &mut String, name: &str, words: &str) {
     let mut column = INDENT;
     let _ = write!(text, "    {name:<8}  ");
@@ -144,7 +144,8 @@ fn detail(text: &mut String, name: &str, words: &str) {
     text.push('\n');
 }
 
-/// How many judgements lack facts, in which layers, which facts are missing most, and what makes them known.
+/// The number of judgements that lack facts, their layers, the facts that are missing most, and
+/// what makes them known.
 fn unknown_words(audit: &Audit, verbose: bool) -> String {
     let unknown = || audit.findings.iter().filter(|finding| finding.verdict == Verdict::Unknown);
     let layers: Vec<String> = by_layer(audit, |finding| finding.verdict == Verdict::Unknown)

@@ -1,9 +1,10 @@
-//! Words and signs that all forms share.
+//! Words and escapes that all forms share.
 
 use host::escape::{markup, plain};
 use results::audit::{Finding, Status, Verdict};
 
-/// Place of a layer: across layers first, then from the database down; one that is not known comes last.
+/// The position of a layer: across layers first, then from the database down. An unknown layer
+/// comes last.
 pub(super) fn depth(layer: &str) -> usize {
     crate::rules::LAYERS.iter().position(|known| *known == layer).unwrap_or(usize::MAX)
 }
@@ -19,23 +20,24 @@ pub const fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// What is to be said of a rule's age; nothing of one that stands as its source wrote it.
+/// The status of a rule in words; `None` for a valid one.
 pub(super) fn status(status: Status) -> Option<&'static str> {
     (status != Status::Valid).then(|| crate::describe::status(status))
 }
 
-/// What identifies a judgement from audit to audit: the rule and the thing.
+/// The identity of a judgement in each audit: the rule and its subject.
 #[must_use]
 pub fn fingerprint(finding: &Finding) -> String {
     finding.subject.as_ref().map_or_else(|| finding.rule.clone(), |subject| format!("{}@{subject}", finding.rule))
 }
 
-/// `1 finding`, `2 findings`.
+/// A number with its noun: `1 finding`, `2 findings`.
 pub(super) fn count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// Text for XML and HTML, between tags and in attributes. What XML 1.0 has no way to write is written out.
+/// Text for XML and HTML, between tags and in attributes. Characters that XML 1.0 cannot represent
+/// are written as escapes.
 pub(super) fn escape(text: &str) -> String {
     let lines: Vec<String> = text.split('\n').map(plain).collect();
     markup(&lines.join("\n")).replace('\u{fffe}', r"\u{fffe}").replace('\u{ffff}', r"\u{ffff}")

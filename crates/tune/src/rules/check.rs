@@ -1,4 +1,4 @@
-//! What must hold of a rule before it may judge.
+//! Checks rules before they are used.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::limits::{RULE_ID_BYTES_MAX, RULE_TITLE_CHARACTERS_MAX, RULES_MAX};
 use crate::rule::{Fix, Rule, RuleFile, Setting, SettingKind};
 use crate::template::Template;
 
-/// Checks each rule of a file; those without mistakes are added.
+/// Checks each rule of a file. Rules without mistakes are added.
 pub(super) fn file(name: &str, file: RuleFile, rules: &mut Vec<Loaded>, problems: &mut Vec<Problem>) {
     if !LAYERS.contains(&file.layer.as_str()) {
         let what = format!("unknown layer {:?}; known are {}", file.layer, LAYERS.join(", "));
@@ -35,7 +35,7 @@ pub(super) fn file(name: &str, file: RuleFile, rules: &mut Vec<Loaded>, problems
     }
 }
 
-/// What must hold of all together.
+/// Checks all rules together.
 pub(super) fn set(rules: &[Loaded], problems: &mut Vec<Problem>) {
     let mut seen = BTreeSet::new();
     for loaded in rules {
@@ -104,7 +104,7 @@ fn places(rule: &Rule, wrong: &mut Vec<String>) {
     }
 }
 
-/// Reads an expression, and refuses attributes of things that are not at hand.
+/// Parses an expression. Attributes of things that are not in scope are refused.
 fn expression(what: &str, text: &str, rule: &Rule, wrong: &mut Vec<String>) -> Option<Expression> {
     let read = match expression::parse(text) {
         Ok(read) => read,
@@ -122,7 +122,8 @@ fn expression(what: &str, text: &str, rule: &Rule, wrong: &mut Vec<String>) -> O
     Some(read)
 }
 
-/// Reads the template of a finding. Its placeholders speak of facts that the rule looks at, and of the thing's name.
+/// Parses the template of a finding. Its placeholders may use only facts that the rule reads, and
+/// the thing's name.
 fn template(text: &str, rule: &Rule, looked_at: &[&Option<Expression>], wrong: &mut Vec<String>) -> Option<Template> {
     if text.trim().is_empty() || text.contains('\n') || text.ends_with('.') || text == rule.title {
         wrong.push("finding: it is one line without a full stop that says what is wrong, not what is wanted".to_owned());
@@ -159,7 +160,7 @@ fn fixes(fix: &Fix, rule: &Rule, wrong: &mut Vec<String>) {
         if setting.value.is_some() && setting.value_of.is_some() {
             wrong.push(format!("setting {key} has value and value_of"));
         }
-        // A generator writes both into files.
+        // `apply` writes both into files.
         if key.is_empty() || key.chars().chain(setting.value.iter().flat_map(|value| value.chars())).any(char::is_control) {
             wrong.push(format!("setting {key:?} is empty, or has a character that no file of settings takes"));
         }
@@ -172,12 +173,12 @@ fn fixes(fix: &Fix, rule: &Rule, wrong: &mut Vec<String>) {
     }
 }
 
-/// Kinds whose settings may be a bare word.
+/// Kinds of settings that may have no value.
 fn without_value(kind: SettingKind) -> bool {
     matches!(kind, SettingKind::FstabOption | SettingKind::Oranfstab | SettingKind::Ontap7 | SettingKind::Ontap9)
 }
 
-/// The form that a key of a kind has, where it has another.
+/// The form that a key of this kind must have, if it has another one.
 fn wrong_form(setting: &Setting) -> Option<&'static str> {
     let key = &setting.key;
     let (form, good) = match setting.kind {

@@ -1,4 +1,4 @@
-//! Folders and files to text and to tables.
+//! Reads folders and files into texts and tables.
 
 use std::fs;
 use std::io::Read as _;
@@ -12,10 +12,10 @@ use crate::limits::{RULE_FILE_BYTES_MAX, RULE_FILES_MAX, RULE_FOLDERS_DEEP_MAX};
 use crate::reference::{Catalogue, NotTestableFile, ReferenceFile};
 use crate::rule::RuleFile;
 
-/// Version of the formats.
+/// The version of the formats.
 const SCHEMA: u32 = 1;
 
-/// What a file holds, by its name below the folder.
+/// The content of a file, by its name below the folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Catalogue,
@@ -33,7 +33,7 @@ pub(super) fn place(file: &str) -> Place {
     }
 }
 
-/// All `*.toml` below a folder, by name, with their text.
+/// All `*.toml` files below a folder, by name, with their texts.
 pub(super) fn folder(path: &Path) -> Result<Vec<(String, String)>, RuleError> {
     let mut files = Vec::new();
     let mut folders = vec![(path.to_owned(), 0)];
@@ -80,7 +80,7 @@ fn unreadable(path: &Path, source: std::io::Error) -> RuleError {
     RuleError::Read { path: path.display().to_string(), source }
 }
 
-/// One file's table. Unknown keys are refused, with the rule they stand in.
+/// Parses a file. Unknown keys are refused, and the error names the rule that contains them.
 pub(super) fn file<T: Versioned>(file: &str, text: &str) -> Result<T, Problem> {
     let other = |schema: u32| Problem {
         file: file.to_owned(),
@@ -90,7 +90,8 @@ pub(super) fn file<T: Versioned>(file: &str, text: &str) -> Result<T, Problem> {
     match toml::from_str::<T>(text) {
         Ok(read) if read.schema() == SCHEMA => Ok(read),
         Ok(read) => Err(other(read.schema())),
-        // A later format may have keys that this program does not know: then its version is what is wrong.
+        // A later format may have keys that this program does not know. Then the error names the
+        // version.
         Err(error) => Err(match toml::from_str::<Version>(text) {
             Ok(version) if version.schema != SCHEMA => other(version.schema),
             _ => told(file, text, &error),
@@ -98,7 +99,7 @@ pub(super) fn file<T: Versioned>(file: &str, text: &str) -> Result<T, Problem> {
     }
 }
 
-/// A file that says which version of its format it has.
+/// A file that contains the version of its format.
 pub(super) trait Versioned: DeserializeOwned {
     fn schema(&self) -> u32;
 }
@@ -142,9 +143,9 @@ fn told(file: &str, text: &str, error: &toml::de::Error) -> Problem {
     Problem { file: file.to_owned(), rule: before.and_then(|before| rule_at(text, before.len())), what }
 }
 
-/// The identity of the rule in whose table a place of the text lies.
+/// The ID of the rule whose table contains a place in the text.
 fn rule_at(text: &str, at: usize) -> Option<String> {
-    // An error of a whole table has its place at the head.
+    // The place of an error in a complete table is the table's head.
     let head_end = text.get(at..)?.find('\n').map_or(text.len(), |end| at + end);
     let start = text.get(..head_end)?.rfind("[[rule]]")?;
     let table = text.get(start + "[[rule]]".len()..)?;

@@ -1,4 +1,5 @@
-//! Writes what is generated from `rules/`: the table of built-in files, and the page `docs/rules.md`.
+//! Writes the files that are generated from `rules/`: the table of built-in files, and the page
+//! `docs/rules.md`.
 
 use std::error::Error;
 use std::fs;
@@ -21,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     table += "];\n";
     fs::write(root.join("crates/tune/src/builtin.rs"), table)?;
-    // Not of the program's own copy: that is still the one from before.
+    // Reads the folder and not the built-in copy, which is not rebuilt yet.
     fs::write(root.join("docs/rules.md"), tune::rules_page::rules_page(&RuleSet::folder(&folder)?))?;
     Ok(())
 }

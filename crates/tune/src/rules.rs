@@ -63,7 +63,8 @@ pub const PLATFORMS: [&str; 10] =
 /// The roles that a rule may name.
 pub const ROLES: [&str; 5] = ["single-instance", "rac", "nfs-client", "iscsi-client", "fc-client"];
 
-/// Kinds of things that collectors create. A rule is refused if it names an attribute of a thing
+/// Kinds of things whose attributes rules use. A rule is refused if it names an attribute of a
+/// thing that is not in scope.
 /// that is not in scope.
 pub const KINDS: [&str; 27] = [
     "block",

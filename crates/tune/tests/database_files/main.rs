@@ -1,5 +1,6 @@
-//! What the audit reads in configuration files of databases, beside what their servers read in them. A program of its own: it starts
-//! thousands of processes, each of which would hold the locks of other tests for a moment.
+//! The audit reads configuration files of databases in the same way as their servers. This is a
+//! separate test program: it starts thousands of processes, and each would keep file locks of other
+//! tests open for a moment.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a panic is a test's verdict")]
 
 mod mysql;

@@ -1,5 +1,5 @@
-//! The audit and `mariadbd --verbose --help` read the same values in any option files: random trees, spelled in every way that the
-//! server takes.
+//! The audit and `mariadbd --verbose --help` read the same values from any option files: random
+//! trees, in every spelling that the server accepts.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,7 +10,7 @@ use sim::{Rng, skip, sweep_slow};
 use tune::collect::{LiveOptions, live};
 use tune::facts::Value;
 
-/// Options that are asked for, with begins of their names, and ways to write a value.
+/// Options that the audit reads, with shortened names and with spellings of values.
 const OPTIONS: &[(&str, &[&str], &[&str])] = &[
     (
         "innodb_doublewrite",
@@ -79,7 +79,8 @@ fn pick<'a>(rng: &mut Rng, items: &[&'a str]) -> &'a str {
     rng.pick(items).copied().unwrap_or_default()
 }
 
-/// Lines of one file. `root` is where the tree lies: the server finds includes by whole paths.
+/// The lines of one file. `root` is the folder of the tree, because the server finds includes by
+/// absolute paths.
 fn lines(rng: &mut Rng, root: &str, count: u64) -> String {
     let mut text = if rng.chance(1, 25) { String::new() } else { format!("{}\n", pick(rng, GROUPS)) };
     for _ in 0..=rng.below(count) {
@@ -100,14 +101,15 @@ fn lines(rng: &mut Rng, root: &str, count: u64) -> String {
     if rng.chance(1, 8) { text.trim_end().to_owned() } else { text }
 }
 
-/// A tree whose `etc/mysql/my.cnf` includes others, some of which end all chains by including nothing.
+/// A tree with a file `etc/mysql/my.cnf` that includes others. Some of these include nothing and so
+/// end every chain.
 fn tree(root: &Path, rng: &mut Rng) {
     let at = root.join("etc/mysql");
     let base = at.display().to_string();
     for folder in ["a.d/sub", "b.d"] {
         std::fs::create_dir_all(at.join(folder)).unwrap();
     }
-    // Nobody includes it: it shows whose files these are.
+    // No file includes this one. It shows that the files belong to MariaDB.
     std::fs::write(at.join("mariadb.cnf"), "").unwrap();
     std::fs::write(root.join("etc/os-release"), "ID=debian\nVERSION_ID=\"12\"\n").unwrap();
     for name in [
@@ -132,7 +134,7 @@ fn tree(root: &Path, rng: &mut Rng) {
     }
 }
 
-/// What the server reads, by option; none where it does not start.
+/// The values that the server reads, by option; `None` if it does not start.
 fn asked(program: &Path, config: &Path) -> Option<BTreeMap<String, String>> {
     let file = format!("--defaults-file={}", config.display());
     let output = Command::new(program).args([&file, "--user=mysql", "--verbose", "--help"]).env("LC_ALL", "C").output().unwrap();
@@ -155,12 +157,13 @@ fn check(program: &Path, rng: &mut Rng) {
     tree(scratch.path(), rng);
     let config = scratch.path().join("etc/mysql/my.cnf");
     let wanted = asked(program, &config);
-    // On the host that is read the tree lies at /.
+    // On the host that the audit reads, the tree is at `/`.
     let prefix = scratch.path().display().to_string();
     let moved = scratch.path().join("moved");
     copy(&scratch.path().join("etc"), &moved.join("etc"), &prefix);
     let facts = live(&LiveOptions::below(&moved));
-    // Files that include each other by twos are more than are read: the server's ten levels are a million files.
+    // Files that include each other twice exceed the audit's limit: ten levels in the server are a
+    // million files.
     if facts
         .servers
         .iter()
@@ -175,7 +178,7 @@ fn check(program: &Path, rng: &mut Rng) {
         let shown = || texts(&scratch.path().join("etc/mysql"));
         let Some(said) = said else { continue };
         let value = match (*name, said.as_str()) {
-            // The name of the log, or that of no log.
+            // The server prints a name for the log even if it writes no log.
             ("log_bin", said) => Value::Bool(!said.starts_with("(No default") && found != Some(&Value::Bool(false))),
             (_, "TRUE") => Value::Bool(true),
             (_, "FALSE") => Value::Bool(false),
@@ -188,7 +191,8 @@ fn check(program: &Path, rng: &mut Rng) {
                     facts.unknown.keys().any(|key| format!("mysql.{name}").starts_with(key.as_str()))
                 };
                 let of = facts.servers.iter().find(|server| unknown(&server.facts));
-                // A begin of several options is an error to the server, or a part that nobody can tell.
+                // The prefix of several options is an error for the server. For the audit, the
+                // value is then not known.
                 assert!(
                     of.is_none(),
                     "{name} is {said}, and not known: {:?}\n{}",
@@ -205,7 +209,7 @@ fn check(program: &Path, rng: &mut Rng) {
     }
 }
 
-/// All files of a tree.
+/// The texts of all files in a tree.
 fn texts(folder: &Path) -> String {
     let entries = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
     let text = |path: PathBuf| {
@@ -214,7 +218,7 @@ fn texts(folder: &Path) -> String {
     entries.map(text).collect()
 }
 
-/// Copies a tree, with its own path left out of the texts.
+/// Copies a tree and removes its own path from the texts.
 fn copy(from: &Path, to: &Path, prefix: &str) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap().flatten() {

@@ -1,5 +1,5 @@
-//! The audit and `postgres -C` read the same value in any configuration: random trees of files, spelled in every way that the
-//! server takes.
+//! The audit and `postgres -C` read the same value from any configuration: random trees of files,
+//! in every spelling that the server accepts.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,8 @@ use sim::{Rng, skip, sweep_slow};
 use tune::collect::{LiveOptions, live};
 use tune::facts::{Facts, Value};
 
-/// Settings that are asked for, each with what one of its unit is in facts, and ways to write a value.
+/// Settings that the audit reads, each with the factor of its unit in facts and with spellings of
+/// values.
 const SETTINGS: &[(&str, i64, &[&str])] = &[
     ("fsync", 1, SWITCHES),
     ("full_page_writes", 1, SWITCHES),
@@ -65,7 +66,7 @@ fn pick<'a>(rng: &mut Rng, items: &[&'a str]) -> &'a str {
     rng.pick(items).copied().unwrap_or_default()
 }
 
-/// A name in any letters.
+/// A name in random case.
 fn spelled(rng: &mut Rng, name: &str) -> String {
     match rng.below(4) {
         0 => name.to_uppercase(),
@@ -74,7 +75,7 @@ fn spelled(rng: &mut Rng, name: &str) -> String {
     }
 }
 
-/// A line between others: a setting, an include, a comment, now and then nonsense.
+/// A random line: a setting, an include, a comment, or sometimes nonsense.
 fn line(rng: &mut Rng) -> String {
     let include =
         pick(rng, &["include_dir 'conf.d'", "include_dir = 'more.d'", "include 'x.conf'", "include_if_exists 'none.conf'"]);
@@ -117,7 +118,8 @@ fn tree(data: &Path, rng: &mut Rng) {
     put("PG_VERSION", "15\n".to_owned());
     put("postgresql.conf", lines(rng, 12));
     put("postgresql.auto.conf", if rng.chance(1, 3) { lines(rng, 2) } else { String::new() });
-    // What these include lies beside them: an end of all chains.
+    // The includes of these files are looked for in their folder. Most are missing there, which
+    // ends the chains.
     for (folder, names) in [
         ("", &["x.conf"][..]),
         ("conf.d/", &["10.conf", "9.conf", "a.conf", "Z.conf", ".h.conf", "b.CONF", "c.conf.bak"]),
@@ -133,7 +135,7 @@ fn tree(data: &Path, rng: &mut Rng) {
     }
 }
 
-/// What the server reads: the value as facts have it, or its complaint.
+/// The value that the server reads, as facts have it, or the server's error.
 fn asked(program: &Path, data: &Path, name: &str, one: i64) -> Result<Value, String> {
     let output = Command::new(program).args(["-C", name, "-D"]).arg(data).env("LC_ALL", "C").output().unwrap();
     if !output.status.success() {
@@ -160,7 +162,8 @@ fn check(program: &Path, rng: &mut Rng) {
         let (name, one, _) = *rng.pick(SETTINGS).unwrap();
         match asked(program, &data, name, one) {
             Ok(wanted) => judge(&facts, name, &wanted, &|| text("postgresql.conf")),
-            // With a mistake in a file nothing is known. A bad value that a later line replaces stops a start alone.
+            // After a syntax error in a file, nothing is known. A bad value that a later line
+            // replaces only prevents a start.
             Err(complaint) => {
                 let complaint = complaint.to_lowercase();
                 let is_value = SETTINGS.iter().any(|(name, ..)| complaint.contains(&format!("\"{name}\"")));
@@ -176,7 +179,7 @@ fn judge(facts: &Facts, name: &str, wanted: &Value, shown: &dyn Fn() -> String) 
     let fact = format!("postgres.{name}");
     match facts.value(&fact) {
         Some(found) => assert_eq!(found, wanted, "{name}\n{}", shown()),
-        // Nothing sets it, and its default is not one of those that the audit knows.
+        // No file sets it, and the audit does not know its default.
         None => assert!(
             !facts.servers.iter().any(|server| server.facts.unknown.keys().any(|unknown| fact.starts_with(unknown.as_str()))),
             "{name} is {wanted:?}, and not known: {:?}\n{}",

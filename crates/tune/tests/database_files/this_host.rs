@@ -1,4 +1,4 @@
-//! The host that runs the tests is read, with the programs of its database servers.
+//! The audit reads the host that runs the tests, with the programs of its database servers.
 
 use std::time::Instant;
 
@@ -15,6 +15,6 @@ fn this_host_is_read_and_what_cannot_be_had_is_unknown_with_its_reason() {
     assert!(facts.host.keys().filter(|name| name.starts_with("sysctl.")).count() > 100);
     assert!(facts.things["mount"].contains_key("/"));
     assert!(facts.unknown.values().all(|reason| !reason.is_empty()));
-    // A second is the goal; the bound is loose because a test shares its machine.
+    // The goal is one second. The limit is higher because other tests run at the same time.
     assert!(took.as_secs() < 10, "{took:?}");
 }

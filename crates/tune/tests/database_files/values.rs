@@ -1,4 +1,5 @@
-//! A value is checked with the program of a server before it is written: what the program refuses is refused, with its words.
+//! A value is checked with the server's program before it is written. If the program refuses the
+//! value, the check reports the program's error.
 
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::Path;
@@ -8,14 +9,15 @@ use tune::collect::runner::HostRunner;
 use tune::collect::{Checked, check_value};
 use tune::facts::{Database, Facts, Server, ServerState};
 
-/// A user that is not root, whom the programs of servers accept: nobody.
+/// The user nobody, as which the servers' programs agree to run. They refuse root.
 const NOBODY: u32 = 65534;
 
-/// A folder that belongs to a user that is not root.
+/// A folder that belongs to another user than root.
 fn data() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    // Another user than root has made it, or root may give it away.
+    // Only root may change the owner. Otherwise the folder already belongs to another user than
+    // root.
     let _ = chown(folder.path(), Some(NOBODY), Some(NOBODY));
     folder
 }
@@ -49,7 +51,7 @@ fn postgres_refuses_what_it_does_not_take_and_nothing_else() {
     assert_refused(&server, "max_wal_size", "8 gigabytes", "max_wal_size");
     assert_refused(&server, "max_connections", "0", "outside the valid range");
     assert_refused(&server, "no_such_setting", "1", "unrecognized configuration parameter");
-    // A mistake that was there before says nothing of the value.
+    // An earlier mistake in the file says nothing about the value.
     std::fs::write(&config, "work_mem = much\n").unwrap();
     let checked = check_value(&HostRunner, &server, "max_wal_size", "8GB");
     assert!(matches!(&checked, Checked::Unchecked(reason) if reason.contains("its program says")), "{checked:?}");

@@ -1,5 +1,5 @@
-//! Rules agree with each other and with themselves: no two that find fault with one host ask for different values of one
-//! setting, and what a rule sets makes it content.
+//! Rules agree with each other and with themselves. Two rules with findings on one host never ask
+//! for different values of one setting, and a rule passes after its own fix.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ fn rules() -> RuleSet {
     RuleSet::folder(&root.join("rules")).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Where a setting lives: two rules that set the same place must agree.
+/// The place of a setting. Two rules that set the same place must agree.
 type Place = (SettingKind, String);
 
 fn settings(loaded: &Loaded) -> &[Setting] {
@@ -30,7 +30,7 @@ fn place(setting: &Setting) -> Place {
     (setting.kind, setting.key.clone())
 }
 
-/// The facts of one case, and those of another where the first says nothing.
+/// The facts of one case, completed by those of another.
 fn together(first: &Facts, second: &Facts) -> Facts {
     let mut both = first.clone();
     for (name, fact) in &second.host {
@@ -48,7 +48,8 @@ fn together(first: &Facts, second: &Facts) -> Facts {
     both
 }
 
-/// Values that a rule asks for at a place on a host, by the thing it finds fault with; empty where it finds none.
+/// The values that a rule asks for at a place of a host, by the thing of its finding; empty without
+/// a finding.
 fn asked(loaded: &Loaded, place: &Place, facts: &Facts) -> Vec<(Option<String>, String)> {
     let found = judge_one(loaded, facts).into_iter().filter(|finding| finding.verdict == Verdict::Finding);
     let mut values = Vec::new();
@@ -64,13 +65,13 @@ fn asked(loaded: &Loaded, place: &Place, facts: &Facts) -> Vec<(Option<String>, 
     values
 }
 
-/// Both sides are shown: one names the other as who says otherwise.
+/// Whether one rule names the other one in its `standing`, so that users see both.
 fn told_of_each_other(one: &Loaded, other: &Loaded) -> bool {
     let names = |a: &Loaded, b: &Loaded| a.rule.standing.iter().any(|standing| standing.by == b.rule.id);
     names(one, other) || names(other, one)
 }
 
-/// A contradiction between two rules, if a host with the faults of both shows one.
+/// A contradiction between two rules, if a host with the findings of both shows one.
 fn contradiction(one: &Loaded, other: &Loaded, place: &Place) -> Option<String> {
     let of =
         |loaded: &Loaded, cases: &[Case]| -> Vec<Facts> { cases.iter().map(|case| test_case::facts(loaded, case)).collect() };
@@ -131,7 +132,7 @@ fn no_rule_sets_one_place_twice_otherwise() {
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 
-/// The fact that a setting of these kinds becomes, and its value as a collector has it.
+/// The fact for a setting of these kinds, with its value as a collector notes it.
 fn fact_of(setting: &Setting, value: &str) -> Option<(String, Value)> {
     let prefix = match setting.kind {
         SettingKind::Postgres => "postgres.",
@@ -149,7 +150,8 @@ fn fact_of(setting: &Setting, value: &str) -> Option<(String, Value)> {
     Some((format!("{prefix}{}", setting.key), if database { of_database(value) } else { plain(value) }))
 }
 
-/// Sets a fact, and the numbers of `4096 131072 16777216` each by itself as well: `sysctl.net.ipv4.tcp_rmem.3`.
+/// Sets a fact. If the value has several numbers, as in `4096 131072 16777216`, it also sets each:
+/// `sysctl.net.ipv4.tcp_rmem.3`.
 fn put(facts: &mut Facts, name: String, value: Value) {
     let parts = match &value {
         Value::Text(text) => text.split_whitespace().map(str::to_owned).collect(),
@@ -165,7 +167,8 @@ fn plain(value: &str) -> Value {
     value.parse().map_or_else(|_| Value::from(value), Value::Int)
 }
 
-/// `on`, `8GB`, `15min`, `512M`: yes, bytes, milliseconds.
+/// A value of a database in facts: `on` is yes, `8GB` and `512M` are bytes, `15min` is
+/// milliseconds.
 fn of_database(value: &str) -> Value {
     match value.to_ascii_lowercase().as_str() {
         "on" | "true" => return Value::Bool(true),

@@ -1,7 +1,8 @@
-//! Facts of configuration files beside the programs that read them: modprobe, multipath, systemd-analyze and mount.nfs.
+//! The facts of configuration files equal what their programs read: modprobe, multipath,
+//! systemd-analyze and mount.nfs.
 //!
-//! Each seed is a tree of files. The programs read it in a mount namespace in which it lies over the files of this host; the collector
-//! reads the tree alone.
+//! Each seed is a tree of files. The programs read the tree in a mount namespace, in which it
+//! covers the files of this host. The collector reads only the tree.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,8 +13,9 @@ use sim::Rng;
 use tune::collect::capture;
 use tune::facts::{Facts, Value};
 
-/// Copies each tree over the host's files, and asks the programs. The host's own file systems are read-only in the namespace, so a
-/// copy that misses its place, or follows a link to a device, changes nothing.
+/// Copies each tree over the host's files and runs the programs. The host's own file systems are
+/// read-only in the namespace. So a copy to a wrong place, or through a link to a device, changes
+/// nothing.
 const SCRIPT: &str = r#"
     mount --bind "$1" "$1"; cd "$1"
     mkdir etc run lib; mount -t tmpfs etc etc; cp -a /etc/. etc/ 2>/dev/null || :; mount --bind etc /etc
@@ -34,7 +36,7 @@ const SCRIPT: &str = r#"
     done
 "#;
 
-/// Folders of one kind, the one that counts most first.
+/// The folders of one kind. The first one takes precedence.
 fn folders(kind: &str) -> Vec<String> {
     ["etc", "run", "usr/local/lib", "usr/lib"].iter().map(|base| format!("{base}/{kind}")).collect()
 }
@@ -49,7 +51,8 @@ fn one<'a>(random: &mut Rng, items: &[&'a str]) -> &'a str {
     random.pick(items).copied().unwrap_or_default()
 }
 
-/// Files in several folders, some of one name, some that no program reads, some that mask.
+/// Files in several folders: some with the same name, some that no program reads, some that mask
+/// others.
 fn drop_ins(root: &Path, kind: &str, random: &mut Rng, mut line: impl FnMut(&mut Rng) -> String) {
     for folder in folders(kind) {
         std::fs::create_dir_all(root.join(&folder)).unwrap();
@@ -232,7 +235,7 @@ fn check_sysctls(answer: &str, facts: &Facts) {
     assert_eq!(below(facts, "persistent.sysctl."), answer.lines().filter_map(set).collect::<BTreeMap<String, String>>());
 }
 
-/// The values of the devices of a dump, by vendor.
+/// The values of the devices in a dump, by vendor.
 fn dumped(answer: &str) -> BTreeMap<String, BTreeMap<String, String>> {
     let mut all: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
     let mut at = String::new();
@@ -256,7 +259,7 @@ fn check_multipath(answer: &str, facts: &Facts) {
         let vendor = name.strip_suffix(" Disk").unwrap();
         for (key, fact) in device.iter().filter(|(key, _)| !matches!(key.as_str(), "vendor" | "product")) {
             let wanted = overrides.get(key).or_else(|| all[vendor].get(key)).map(String::as_str);
-            // multipath leaves out features of which nothing is left.
+            // multipath prints no features if none remain.
             let wanted = wanted.or((key == "features").then_some("0")).unwrap_or_else(|| panic!("{name} has no {key}: {answer}"));
             let has_retry = overrides.contains_key("no_path_retry") || all[vendor].contains_key("no_path_retry");
             let wanted = match (key.as_str(), wanted) {
@@ -265,7 +268,7 @@ fn check_multipath(answer: &str, facts: &Facts) {
                 (_, wanted) => wanted,
             };
             let found = plain(&fact.value);
-            // Merging two sections, multipath turns this feature into no_path_retry.
+            // When multipath merges two sections, it turns this feature into no_path_retry.
             let is_queue = key == "features" && !device.contains_key("no_path_retry");
             let is_queue = is_queue && all[vendor].get("no_path_retry").is_some_and(|retry| retry == "queue");
             if is_queue && found.contains("queue_if_no_path") {

@@ -1,4 +1,4 @@
-//! Captures of the reports' hosts give the facts that the reports print, and no remark that nobody expects.
+//! Captures of the reports' hosts give the facts that the reports print, and no unexpected remarks.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ fn read(name: &str) -> (Facts, CaptureInfo) {
     capture(&path).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Facts by name: `mount /u01: rsize` for one of a thing.
+/// The value of a fact by its name: `mount /u01: rsize` for an attribute of a thing.
 fn of(facts: &Facts, name: &str) -> Option<Value> {
     match name.split_once(' ') {
         Some((kind, rest)) => {

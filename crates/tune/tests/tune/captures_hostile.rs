@@ -1,4 +1,5 @@
-//! Captures come from strangers: whatever is in one, reading it ends, names what it skipped, and takes bounded room.
+//! A capture may come from anyone. Reading any capture ends, reports what it skipped, and needs
+//! limited memory.
 
 use std::io::Write;
 use std::path::Path;
@@ -14,7 +15,7 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
     to.finish().unwrap()
 }
 
-/// A header of an entry: name, size in octal digits, type.
+/// The header of an entry: name, size in octal digits, type, target of a link.
 fn header(name: &str, size: &str, kind: u8, link: &str) -> [u8; 512] {
     let mut block = [0; 512];
     block[..name.len()].copy_from_slice(name.as_bytes());
@@ -55,7 +56,7 @@ fn entries_that_lead_out_are_named_and_skipped_and_the_rest_is_read() {
 
 #[test]
 fn archives_that_grow_beyond_bounds_are_refused() {
-    // Zeros shrink to a thousandth; a text to no less than a hundredth.
+    // Zeros compress by a factor of a thousand, text by at most a hundred.
     let zeros = packed(&vec![0; 64 << 20]);
     assert!(matches!(
         capture_bytes(&zeros, "zeros"),
@@ -86,7 +87,7 @@ fn formats_that_are_not_unpacked_are_named() {
     }
     assert!(matches!(capture_bytes(b"", "empty"), Err(CaptureError::Empty { .. })));
     assert!(matches!(capture_bytes(b"hello", "text"), Err(CaptureError::Other { .. })));
-    // No byte of the file is quoted.
+    // The error quotes no byte of the file.
     let text = "root:x:0:0:root:/root:/bin/bash\n".repeat(40);
     let error = capture_bytes(text.as_bytes(), "passwd").unwrap_err();
     let said = format!("{error}: {:?}", std::error::Error::source(&error).map(ToString::to_string));
@@ -104,12 +105,12 @@ fn links_of_a_folder_that_lead_out_and_things_that_are_no_files_are_skipped() {
     std::os::unix::fs::symlink("..", cap.join("etc/up")).unwrap();
     std::fs::write(cap.join("etc/sysctl.d/real.conf"), "vm.dirty_ratio = 5\n").unwrap();
     std::os::unix::fs::symlink("sysctl.d/real.conf", cap.join("etc/mnttab")).unwrap();
-    // A pipe that nobody writes to would hang its reader for ever.
+    // A pipe without a writer would block its reader for ever.
     let made = std::process::Command::new("mkfifo").arg(cap.join("etc/vfstab")).status().unwrap();
     assert!(made.success());
     let (facts, _) = capture(&cap).unwrap();
     assert_eq!(facts.value("persistent.sysctl.vm.swappiness"), None);
-    // The link stands for a file that is read later and may set anything.
+    // The link is in place of a file that is read later and may set anything.
     assert_eq!(facts.value("persistent.sysctl.vm.dirty_ratio"), None);
     assert!(facts.unknown["persistent.sysctl.vm.dirty_ratio"].contains("/etc/sysctl.conf"), "{:?}", facts.unknown);
     for named in ["etc/sysctl.conf", "etc/vfstab"] {
@@ -117,7 +118,7 @@ fn links_of_a_folder_that_lead_out_and_things_that_are_no_files_are_skipped() {
     }
 }
 
-/// Every name that a parser listens to, with the system it belongs to.
+/// Every name that a parser reads, with its system.
 const NAMES: &[(&str, &str)] = &[
     ("Linux", "/etc/fstab"),
     ("Linux", "/proc/self/mountinfo"),
@@ -210,7 +211,7 @@ const NAMES: &[(&str, &str)] = &[
     ("x", "/nowhere"),
 ];
 
-/// Pieces that parsers look for, to get behind their first line.
+/// Texts that parsers look for, so that they continue after their first line.
 const PIECES: &[&str] = &[
     "=",
     " = ",
@@ -331,7 +332,7 @@ fn captures_with_bytes_changed_cut_and_doubled_are_read_or_refused() {
                 _ => bytes[at] ^= 1 << random.below(8),
             }
         }
-        // Either is right; ending is what counts.
+        // Both results are right. The call only has to return.
         let _ = capture_bytes(&bytes, "mutated");
     });
 }

@@ -1,4 +1,4 @@
-//! What apply refuses, and what revert refuses and gives back.
+//! What apply refuses, and what revert refuses and restores.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -21,7 +21,7 @@ struct Host {
 }
 
 impl Host {
-    /// A host with a mount and a kernel setting, both to be changed.
+    /// A host with a mount and a kernel setting that are both changed.
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");
@@ -63,7 +63,7 @@ impl Host {
     }
 }
 
-/// A process of a tree that stands for a host.
+/// Creates a process in a tree that replaces a host's root.
 fn process(root: &Path, pid: u32, name: &str, open: &str) {
     let process = root.join(format!("proc/{pid}"));
     fs::create_dir_all(process.join("fd")).unwrap();
@@ -273,7 +273,7 @@ fn the_other_of_a_pair_of_kernel_settings_is_noted_and_set_back() {
     host.rules.add("dirty", "", "live", "{ kind = \"sysctl\", key = \"vm.dirty_bytes\", value = \"536870912\" }", "");
     host.findings = vec![finding("dirty", None)];
     host.apply().unwrap();
-    // What the kernel does by itself.
+    // The kernel does this by itself.
     fs::write(host.place().join("proc/sys/vm/dirty_ratio"), "0\n").unwrap();
     let reverted = host.revert(false).unwrap();
     assert!(reverted.left.is_empty(), "{reverted:?}");

@@ -1,5 +1,5 @@
-//! The built-in rules on the hosts of the reports: every finding with a fix comes to something that can be read, and other
-//! systems than Linux get text alone.
+//! The built-in rules on the hosts of the reports. Every finding with a fix gives a readable
+//! change. Other systems than Linux get only text.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The differences of a plan, applied by patch(1).
+//! patch(1) applies the differences of a plan.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::change::{Rules, World, YesToAll, finding, linux, write};
 use tune::change::{Root, State, Steps, apply, plan, render};
 
-/// Applies the text of a plan with patch(1) in a copy of a tree; what patch prints if it fails.
+/// Applies the text of a plan with patch(1) in a copy of a tree. The error is what patch prints.
 fn patched(tree: &std::path::Path, copy: &std::path::Path, text: &str) -> Result<(), String> {
     assert!(Command::new("cp").arg("-a").arg(tree).arg(copy).status().unwrap().success());
     let patch = copy.with_extension("patch");

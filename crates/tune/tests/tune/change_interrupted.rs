@@ -1,4 +1,4 @@
-//! An apply that ends at any point, and a revert that does, leave what another revert brings back byte for byte.
+//! An apply or a revert may end at any step. Another revert then restores every byte.
 
 use crate::change::{World, YesToAll, tree};
 use tune::change::{ChangeError, JournalStatus, Root, State, Steps, apply, plan, revert};
@@ -15,7 +15,7 @@ fn whenever_an_apply_ends_a_revert_brings_back_every_byte() {
         let before = tree(&place);
         let planned = || plan(&world.rules, &world.facts, &world.findings, &root);
 
-        // The whole way once, for the number of its steps.
+        // Applies everything once, to count the steps.
         let mut steps = Steps::new();
         let applied = apply(&planned(), &state, NOW, &mut YesToAll, &mut steps).unwrap();
         let steps_whole = steps.done();
@@ -33,11 +33,13 @@ fn whenever_an_apply_ends_a_revert_brings_back_every_byte() {
             return;
         }
 
-        // Ended somewhere, reverts ended as well, then one that is left in peace.
+        // The apply ends at a random step, then reverts end at random steps, then one revert runs
+        // to its end.
         let (step, torn) = (rng.below(steps_whole), rng.chance(1, 2));
         let ended = apply(&planned(), &state, NOW, &mut YesToAll, &mut Steps::ending_at(step, torn));
         assert!(matches!(ended, Err(ChangeError::Interrupted { .. })), "{ended:?} at step {step}");
-        // Ended between the last line and its sync, the journal may be complete already.
+        // If the apply ended between writing and syncing the last line, the journal may already be
+        // complete.
         let open = state.journals().unwrap().iter().any(|(_, status, _)| *status == JournalStatus::Open);
         if open && !planned().is_empty() {
             let second = apply(&planned(), &state, NOW, &mut YesToAll, &mut Steps::new());
@@ -55,7 +57,7 @@ fn whenever_an_apply_ends_a_revert_brings_back_every_byte() {
         assert_eq!(tree(&place), before, "after the end at step {step} of {steps_whole}, torn: {torn}");
         assert!(state.journals().unwrap().is_empty());
 
-        // And the tree is as good as new.
+        // The next apply and revert work on the tree as on a new one.
         apply(&planned(), &state, NOW, &mut YesToAll, &mut Steps::new()).unwrap();
         revert(&state, None, false, &mut Steps::new()).unwrap();
         assert_eq!(tree(&place), before);

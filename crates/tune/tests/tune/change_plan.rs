@@ -1,4 +1,5 @@
-//! What findings come to: where each kind of setting goes, what contradicts, and what is only ever text.
+//! The changes for findings: where each kind of setting is written, which changes contradict each
+//! other, and which are only text.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -9,7 +10,7 @@ use tune::change::{Part, Plan, Root, manual_steps, plan, render};
 use tune::facts::{Database, Facts, Server, ServerState};
 use tune::rules::RuleSet;
 
-/// A plan of one setting.
+/// A plan for one setting.
 fn planned(root: &Path, facts: &Facts, subject: Option<&str>, setting: &str) -> Plan {
     let mut rules = Rules::default();
     rules.add("one", "", "live", setting, "");
@@ -54,7 +55,7 @@ fn a_group_lists_the_steps_of_the_user_in_order_and_a_shared_note_once() {
     let findings = ["memory", "wal"].map(|rule| Finding { rule: rule.into(), ..of_server.clone() });
     let plan = plan(&rules, &facts, &findings, &Root::new(folder.path()));
     let text = render(&plan);
-    // Three settings of a server whose files are not known.
+    // Three settings of a server whose files are not known get one common remark.
     assert_eq!(text.matches("which files of this host the server reads is not known").count(), 1, "{text}");
     let steps = manual_steps(&plan.groups[0]);
     let [before, run, after] = steps.as_slice() else { panic!("{steps:?}") };
@@ -187,7 +188,8 @@ fn mysql_is_a_drop_in_where_the_main_file_includes_a_directory_and_else_text() {
             "{change:?}"
         );
     };
-    // MariaDB's packages leave the directory; the file was replaced by one that does not include it.
+    // MariaDB's packages create this directory, but the main file was replaced by one that does not
+    // include it.
     write(folder.path(), "etc/mysql/mariadb.conf.d/50-server.cnf", "[mysqld]\n");
     write(folder.path(), "etc/mysql/my.cnf", "[mysqld]\n");
     is_text(&planned(folder.path(), &linux(), None, setting), "/etc/my.cnf or /etc/mysql/my.cnf has no `!includedir`");
@@ -258,7 +260,7 @@ fn module_parameters_and_block_queues_are_set_at_once_where_the_kernel_lets_them
     );
 }
 
-/// A server of PostgreSQL with this configuration file, and a finding of it.
+/// A PostgreSQL server with this configuration file, and a finding for it.
 fn server(facts: &mut Facts, name: &str, config: Option<&str>) -> Finding {
     let mut own = Facts::default();
     own.put("postgres.work_mem", 4096, "a test");
@@ -341,7 +343,7 @@ fn what_alter_system_had_set_is_what_a_revert_sets_again() {
     let mut facts = linux();
     facts.put("postgres.max_wal_size", 256_i64 << 20, "/data/postgresql.auto.conf:3");
     assert_eq!(undo(&facts), "ALTER SYSTEM SET max_wal_size = '256MB';");
-    // One that waits for a restart is not in force, and is in the file.
+    // A value that waits for a restart is not in force, but it is in the file.
     facts.put("postgres.config_file", "/data/postgresql.conf", "a test");
     facts.put("postgres.data_directory", "/data", "a test");
     write(folder.path(), "data/postgresql.auto.conf", "work_mem = '1MB'\nmax_wal_size = '300''MB'\n");

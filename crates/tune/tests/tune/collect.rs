@@ -1,4 +1,5 @@
-//! Collecting from this host, and the captures that this writes: without secrets, read back to the same facts.
+//! Collecting from a host, and the captures that are written: they contain no secrets and give the
+//! same facts when read.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,8 @@ use tune::collect::runner::{Ran, Runner};
 use tune::collect::{Database, LiveOptions, Row, capture, database_text, live, write_capture};
 use tune::facts::{Facts, Value};
 
-/// Commands that were recorded, by their line; every other is absent.
+/// Recorded outputs by command line. Every other command is absent. The second field records the
+/// commands that were run.
 struct Recorded(Vec<(&'static str, &'static str)>, Mutex<Vec<String>>);
 
 impl Runner for Recorded {
@@ -29,7 +31,7 @@ fn put(root: &Path, path: &str, text: &str) {
     std::fs::write(at, text).unwrap();
 }
 
-/// A host below a folder.
+/// A host in a folder.
 fn host(root: &Path) -> LiveOptions {
     put(root, "proc/sys/vm/swappiness", "60\n");
     put(root, "proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456\n");
@@ -139,7 +141,7 @@ fn captures_of_each_form_hold_the_same_facts_and_no_secret() {
     assert!(manifest.starts_with("millrace-capture 2\nhost db1\nsystem Linux\ntime 2026-11-21T20:00:00Z\n"), "{manifest}");
     let absent = manifest.lines().find(|line| line.ends_with("\tmultipath -l")).unwrap();
     assert!(absent.contains("\t127\t"), "{absent}");
-    // Other programs read it too.
+    // Other programs can read the archive too.
     let listed = Command::new("tar").arg("tzf").arg(dir.path().join("cap.tar.gz")).output().unwrap();
     assert!(listed.status.success() && String::from_utf8_lossy(&listed.stdout).contains("cap/MANIFEST"));
 }
@@ -152,7 +154,7 @@ fn collect_script() -> PathBuf {
 fn the_script_is_plain_sh_as_old_systems_know_it() {
     assert!(Command::new("sh").arg("-n").arg(collect_script()).status().unwrap().success());
     let text = std::fs::read_to_string(collect_script()).unwrap();
-    // The shell of old Solaris knows none of these.
+    // The shell of old Solaris has none of these.
     let (before, awk) = text.split_once("\nredacting='\n").unwrap();
     let text = format!("{before}{}", awk.split_once("\n'\n").unwrap().1);
     let code: String = text.lines().filter(|line| !line.trim_start().starts_with('#')).collect::<Vec<_>>().join("\n");
@@ -192,7 +194,7 @@ fn the_script_collects_the_files_of_each_system_and_refuses_one_that_it_does_not
         std::fs::create_dir_all(at.parent().unwrap()).unwrap();
         std::fs::write(at, "DB:/u01:N\n").unwrap();
     }
-    // The same script under four names.
+    // The same script is run under each of its names.
     let run = |name: &str| {
         let out = dir.path().join(name.trim_end_matches(".sh"));
         let script = collect_script().with_file_name(name);

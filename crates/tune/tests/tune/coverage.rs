@@ -1,4 +1,5 @@
-//! Every row of the reports is answered for exactly once; what the reports print wrongly is nowhere advice.
+//! Every row of the reports is covered exactly once, and no advice repeats a misprint of the
+//! reports.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,7 +9,7 @@ use tune::reference::RowKind;
 use tune::rule::{Fix, Rule};
 use tune::rules::RuleSet;
 
-/// Rows that may be left to an entry that says why no fact can tell.
+/// The largest number of rows for which an entry only says why no fact can decide them.
 const NOT_TESTABLE_MAX: usize = 15;
 
 fn folder() -> PathBuf {
@@ -19,7 +20,7 @@ fn rules() -> RuleSet {
     RuleSet::folder(&folder()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Who answers for each row: a rule's identity, or one of the other two.
+/// What covers each row: a rule with its ID, or an entry of one of the other two kinds of files.
 fn answers(rules: &RuleSet) -> Vec<(String, String)> {
     let by_rule = rules.rules().iter().flat_map(|loaded| {
         let rule = &loaded.rule;
@@ -92,11 +93,12 @@ fn few_rows_are_left_to_a_reason() {
     assert!(left.iter().all(|entry| entry.reason.split_whitespace().count() >= 5), "a reason is a sentence");
 }
 
-/// Words as the reports misprint them (wsize, rsize, semmni, /sys/block, oranfstab, hpixgbeconf, ioo, recv, maxservers).
+/// Misprints in the reports (of wsize, rsize, semmni, /sys/block, oranfstab, hpixgbeconf, ioo,
+/// recv, maxservers).
 const MISPRINTS: [&str; 10] =
     ["wsiz", "rsiz", "semgni", "/sys/lbock", "lbock", "orafstab", "hpixonbeconf", "ioc", "tcp_rcv_hiwater_def", "maxaioservers"];
 
-/// All that a rule says itself; what others say stands apart.
+/// All texts of a rule itself, without those about other sources.
 fn advice(rule: &Rule) -> Vec<&str> {
     let Rule { title, when, test, reason, effect, fix, .. } = rule;
     let mut texts = vec![title.as_str(), test, reason];
@@ -115,7 +117,7 @@ fn fix_texts(fix: &Fix) -> Vec<&str> {
     texts
 }
 
-/// Whether a word stands in a text by itself.
+/// Whether a text contains a complete word.
 fn says(text: &str, word: &str) -> bool {
     let part_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.match_indices(word).any(|(at, _)| {
@@ -133,7 +135,7 @@ fn misprints_of_the_reports_are_nowhere_advice() {
         let id = &loaded.rule.id;
         for text in advice(&loaded.rule) {
             wrong.extend(MISPRINTS.iter().filter(|word| says(text, word)).map(|word| format!("{id}: {word}")));
-            // Lines of /etc/system begin with `set`.
+            // A line of /etc/system needs `set`.
             for name in ["nfs:nfs3_nra", "ce:ce_taskq_disable"] {
                 let bare = text.match_indices(name).any(|(at, _)| {
                     text[at + name.len()..].trim_start().starts_with('=')
@@ -145,7 +147,7 @@ fn misprints_of_the_reports_are_nowhere_advice() {
                 }
             }
         }
-        // Pages, not bytes.
+        // The value is a number of pages and not of bytes.
         let settings = loaded.rule.fix.iter().flat_map(|fix| &fix.settings);
         for setting in settings {
             if setting.key == "kernel.shmall" && setting.value.as_deref() == Some("12884901888") {

@@ -1,4 +1,4 @@
-//! Every fact that a rule asks for can be had: from a parser, or from the site file.
+//! Every fact that a rule uses can be obtained from a parser or from the site file.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tune::expression::parse;
 use tune::rules::RuleSet;
 
-/// Begins of names that parsers give as they find them: each is a setting's own name.
+/// Prefixes of names that parsers take from their input: the rest is the setting's own name.
 const FAMILIES: &[&str] = &[
     "sysctl.",
     "persistent.",
@@ -50,7 +50,7 @@ const FAMILIES: &[&str] = &[
     "site.",
 ];
 
-/// Names that parsers give as such.
+/// Names that parsers note exactly so.
 const NAMES: &[&str] = &[
     "os.family",
     "os.release",
@@ -77,7 +77,8 @@ const NAMES: &[&str] = &[
     "ontap9.version",
 ];
 
-/// Kinds of things with their attributes; an empty list is a kind whose attributes are those that the system names.
+/// Kinds of things with their attributes. An empty list means that the attributes are those that
+/// the system names.
 const THINGS: &[(&str, &[&str])] = &[
     (
         "mount",

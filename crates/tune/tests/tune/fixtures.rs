@@ -1,4 +1,5 @@
-//! Each rule fires on its own cases and stays silent on the others; what is generated from the rules is current.
+//! Each rule gives a finding in its `fires` cases and none in its `silent` cases. Files generated
+//! from the rules are current.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -32,7 +33,7 @@ fn told(findings: &[Finding]) -> String {
     lines.collect::<Vec<_>>().join(" | ")
 }
 
-/// What is wrong with a rule's cases, a line for each.
+/// The mistakes in a rule's cases, one line for each.
 fn wrong(loaded: &Loaded) -> String {
     let mut wrong = String::new();
     let Loaded { rule, file, .. } = loaded;
@@ -48,7 +49,7 @@ fn wrong(loaded: &Loaded) -> String {
             let _ = writeln!(wrong, "{file}: {}: silent[{index}] is not silent: {}", rule.id, told(&findings));
         }
     }
-    // A case that shows the test itself to be silent, not only that the rule is left out.
+    // One silent case must pass the test, and not only make the rule not apply.
     let passes = |case| judge_one(loaded, &test_case::facts(loaded, case)).iter().any(|found| found.verdict == Verdict::Passed);
     if !rule.silent.iter().any(passes) {
         let _ = writeln!(wrong, "{file}: {}: no silent case passes the test", rule.id);

@@ -1,4 +1,5 @@
-//! Captures that others made: support archives, plain trees, loose files, half of one; and what is missing is said.
+//! Captures that other tools made: support archives, plain trees, loose files, incomplete captures.
+//! What is missing is reported.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What is taken out of a capture adds no finding, and lets nothing pass that did not pass with it.
+//! Removing an entry from a capture adds no finding and lets no rule pass that did not pass before.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,17 +11,17 @@ use tune::collect::{LiveOptions, capture, write_capture};
 use tune::judge::judge;
 use tune::rules::RuleSet;
 
-/// What people say of a host, in place of facts: without it other rules apply.
+/// The site file, which sets facts. Without it other rules apply.
 const SITE_FILE: &str = "site.toml";
 
 const MANIFEST: &str = "MANIFEST";
 
-/// What the MANIFEST says of an entry that was removed.
+/// What the MANIFEST says about a removed entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Named {
-    /// It names it.
+    /// The MANIFEST still lists it.
     Still,
-    /// Its line is removed as well, as if nothing had been collected.
+    /// Its line is removed too, as if it had not been collected.
     NoMore,
 }
 
@@ -31,7 +31,8 @@ fn put(root: &Path, path: &str, text: &str) {
     fs::write(at, text).unwrap();
 }
 
-/// A host whose databases have each setting that rules ask for in several files: the last one is worse, or better.
+/// A host whose databases set each setting that rules use in several files. The last value is worse
+/// or better than the others.
 fn host(root: &Path) {
     put(root, "etc/os-release", "ID=debian\nVERSION_ID=\"12\"\n");
     let data = "data_directory = '/var/lib/postgresql/15/main'\n";
@@ -60,7 +61,7 @@ fn rules() -> RuleSet {
     RuleSet::folder(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../rules")).unwrap()
 }
 
-/// Verdicts by rule and by what was judged.
+/// Verdicts by rule and subject.
 fn verdicts(rules: &RuleSet, capture_at: &Path, is_meant: fn(&Finding) -> bool) -> BTreeMap<String, Verdict> {
     let Ok((facts, _)) = capture(capture_at) else { return BTreeMap::new() };
     let of = |finding: Finding| (format!("{} {}", finding.rule, finding.subject.unwrap_or_default()), finding.verdict);
@@ -74,7 +75,7 @@ fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The entries of a capture, by their paths in it.
+/// The entries of a capture by their paths.
 fn entries(at: &Path) -> Vec<String> {
     let mut files = Vec::new();
     files_below(at, &mut files);
@@ -84,9 +85,10 @@ fn entries(at: &Path) -> Vec<String> {
     entries
 }
 
-/// Removes each entry of a capture in turn, which is put back, and lists verdicts that are worse or better for it.
+/// Removes each entry of a capture in turn and restores it. Lists the verdicts that became worse or
+/// better.
 ///
-/// `named`: what the MANIFEST says of the entry of this number.
+/// `named` returns what the MANIFEST says about the entry with this number.
 fn changed_by_removal(rules: &RuleSet, at: &Path, is_meant: fn(&Finding) -> bool, named: impl Fn(usize) -> Named) -> Vec<String> {
     let whole = verdicts(rules, at, is_meant);
     let manifest = fs::read_to_string(at.join(MANIFEST)).unwrap();
@@ -112,7 +114,8 @@ fn changed_by_removal(rules: &RuleSet, at: &Path, is_meant: fn(&Finding) -> bool
     changed
 }
 
-/// The same for copies of all captures of the reports, one thread for each of them. `beside`: what they have and nobody removes.
+/// The same for copies of all captures of the reports, with one thread for each. `beside` names
+/// files that are copied too and never removed.
 fn changed_in_reports(beside: &[&str], named: impl Fn(usize) -> Named + Sync) -> Vec<String> {
     let (rules, scratch) = (rules(), tempfile::tempdir().unwrap());
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/captures");
@@ -134,7 +137,7 @@ fn changed_in_reports(beside: &[&str], named: impl Fn(usize) -> Named + Sync) ->
 
 #[test]
 fn no_entry_removed_from_a_report_s_capture_adds_a_finding_or_a_pass() {
-    // Of one entry the MANIFEST still has the line, of the next one not.
+    // The MANIFEST keeps the line of every second entry.
     let changed = changed_in_reports(&[MANIFEST, SITE_FILE], |number| if number % 2 == 0 { Named::Still } else { Named::NoMore });
     assert!(changed.is_empty(), "{changed:#?}");
 }

@@ -1,5 +1,5 @@
-//! The forms of an audit, held against golden texts in `tests/golden/`. `MILLRACE_BLESS=1` writes them anew, to be read before
-//! they are committed.
+//! The forms of an audit equal the golden texts in `tests/golden/`. `MILLRACE_BLESS=1` writes them
+//! again; read them before you commit them.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,6 @@
-//! The hosts of TR-3408 (AIX) and TR-3495 (RHEL 4) as captures. Untuned they show the faults that the reports name; tuned
-//! they show none of them, and what has been reversed since is named.
+//! Captures of the hosts of TR-3408 (AIX) and TR-3495 (RHEL 4). Untuned, they have the faults that
+//! the reports name. Tuned, they have none of them, and the audit names advice that was reversed
+//! since.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,7 +10,7 @@ use tune::collect::capture;
 use tune::judge::judge;
 use tune::rules::RuleSet;
 
-/// Rules by which a capture has a finding.
+/// The rules that have a finding on a capture.
 fn found(name: &str) -> BTreeSet<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let path = root.join("tests/captures").join(name);

@@ -1,5 +1,6 @@
-//! The host of TR-3700 (RHEL 5.1) as captures. Untuned it shows the faults that the report names; tuned it shows none of
-//! them, and what has been reversed or has another value since is named.
+//! Captures of the host of TR-3700 (RHEL 5.1). Untuned, it has the faults that the report names.
+//! Tuned, it has none of them, and the audit names advice that was reversed or has another value
+//! since.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,7 +10,7 @@ use tune::collect::capture;
 use tune::judge::judge;
 use tune::rules::RuleSet;
 
-/// Rules by which a capture has a finding.
+/// The rules that have a finding on a capture.
 fn found(name: &str) -> BTreeSet<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let path = root.join("tests/captures").join(name);
@@ -19,7 +20,7 @@ fn found(name: &str) -> BTreeSet<String> {
     judged.findings.into_iter().filter(|finding| finding.verdict == Verdict::Finding).map(|finding| finding.rule).collect()
 }
 
-/// What the report tuned away.
+/// The faults that the report's tuning removes.
 const FAULTS: &[&str] = &[
     "linux-rpc-slots-fixed",
     "linux-storage-mtu",
@@ -56,7 +57,7 @@ const FAULTS: &[&str] = &[
     "ontap7-release-of-linux-hosts",
 ];
 
-/// What the report advises and nobody would today.
+/// Advice of the report that is not given today.
 const SINCE_THEN: &[&str] = &[
     "linux-tcp-syncookies",
     "linux-tcp-timestamps",

@@ -1,5 +1,6 @@
-//! The hosts of TR-3322 (Solaris) and TR-3557 (HP-UX), recorded before and after their reports' advice: before, the audit
-//! finds the faults that the reports name; after, none of them, and what has changed since says who says so.
+//! Captures of the hosts of TR-3322 (Solaris) and TR-3557 (HP-UX) before and after the reports'
+//! tuning. Before, the audit finds the faults that the reports name. After, it finds none of them,
+//! and names the sources that have changed advice since.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,8 @@ fn with(findings: &[Finding], verdict: Verdict) -> BTreeSet<&str> {
     findings.iter().filter(|finding| finding.verdict == verdict).map(|finding| finding.rule.as_str()).collect()
 }
 
-/// Faults that were found before and not after, and each of them judged both times.
+/// Checks that these faults are found before the tuning, and that their rules pass after it.
+/// Returns the findings after it.
 fn holds(report: &str, faults: &[&str]) -> Vec<Finding> {
     let (before, after) = (findings(&format!("{report}-untuned")), findings(&format!("{report}-tuned")));
     let (found, still, unknown) =

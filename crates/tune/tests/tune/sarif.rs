@@ -1,7 +1,8 @@
-//! What `report::sarif` writes is valid against the schema of the standard, `sarif/sarif-schema-2.1.0.json`.
+//! The output of `report::sarif` is valid against the schema of the standard,
+//! `sarif/sarif-schema-2.1.0.json`.
 //!
-//! The validator here knows the keywords that this schema uses, and refuses one that it does not know. Where Python has the module
-//! `jsonschema`, that judges too: nothing of ours is in it.
+//! The validator in this file knows the keywords that this schema uses and refuses any other. If
+//! Python has the module `jsonschema`, it checks the output too, independently of Millrace's code.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -14,7 +15,7 @@ use tune::report::{Look, sarif};
 
 const SCHEMA: &str = include_str!("../sarif/sarif-schema-2.1.0.json");
 
-/// Logs with everything that can be in one.
+/// Logs that contain everything that can occur in one.
 fn logs() -> Vec<String> {
     let audit = crate::sample::audit();
     let mut facts = Facts::default();
@@ -99,19 +100,19 @@ fn a_validator_that_is_not_ours_agrees_where_there_is_one() {
     assert!(output.status.success(), "{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
 }
 
-/// What is wrong with a value, a line each, with the place.
+/// What is wrong with a value, one line for each fault, with its place.
 fn faults(schema: &Value, value: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     check(schema, schema, value, "", &mut faults);
     faults
 }
 
-/// Holds a value against the part of a JSON schema (draft 7) that the schema of SARIF uses.
+/// Checks a value against the part of JSON schema (draft 7) that SARIF's schema uses.
 fn check(root: &Value, schema: &Value, value: &Value, place: &str, faults: &mut Vec<String>) {
     for (keyword, wanted) in schema.as_object().unwrap() {
         let mut fault = |what: String| faults.push(format!("{place}: {what}"));
         match keyword.as_str() {
-            // Notes, and what fills in values.
+            // Annotations and definitions.
             "$schema" | "$id" | "title" | "description" | "default" | "definitions" => {}
             "$ref" => {
                 let target = wanted.as_str().unwrap().strip_prefix('#').unwrap();
@@ -191,7 +192,8 @@ fn has_twice(value: &Value) -> bool {
     items.iter().collect::<std::collections::BTreeSet<_>>().len() < items.len()
 }
 
-/// Formats and patterns of text, by hand: those of properties that we write. A pattern that we never meet is never asked for.
+/// Checks the formats and patterns of the properties that Millrace writes. Others are never
+/// checked.
 fn check_text(wanted: &str, value: &Value, place: &str, faults: &mut Vec<String>) {
     let Some(text) = value.as_str() else { return };
     let fits = match wanted {

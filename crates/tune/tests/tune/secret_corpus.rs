@@ -1,15 +1,15 @@
-//! Files of a Linux host with secrets planted in them, each in a place where administrators have put one. Every secret begins with
-//! [`MARK`].
+//! Files of a Linux host that contain secrets where administrators have written some. Every secret
+//! begins with [`MARK`].
 
 #![allow(dead_code, reason = "shared with the tests of the program")]
 
-/// What every planted secret has in it.
+/// The beginning of every planted secret.
 pub(crate) const MARK: &str = "7e11Tale";
 
-/// How many secrets there are.
+/// Number of secrets.
 pub(crate) const COUNT: usize = 64;
 
-/// Path and text; `@N@` is secret number N.
+/// Path and text of each file; `@N@` is secret number N.
 const FILES: &[(&str, &str)] = &[
     (
         "etc/fstab",

@@ -1,4 +1,5 @@
-//! No secret leaves: planted secrets are in no capture of the program or of the script, in no fact, and in no form of an audit.
+//! No secret leaves the host: planted secrets are in no capture of the program or of the script, in
+//! no fact, and in no form of an audit.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +12,7 @@ use tune::rules::RuleSet;
 
 use crate::secret_corpus::{COUNT, MARK, files};
 
-/// Commands that print secrets.
+/// A runner whose commands print secrets.
 struct Tells;
 
 impl Runner for Tells {
@@ -58,7 +59,7 @@ fn host(root: &Path) -> LiveOptions {
     LiveOptions { runner: Box::new(Tells), time: Some("2026-11-21T20:00:00Z".to_owned()), fetched, ..LiveOptions::below(root) }
 }
 
-/// Everything that an audit of these facts says.
+/// The facts and the judgement of an audit as text.
 fn audit(facts: &Facts) -> String {
     let rules = RuleSet::folder(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rules")).unwrap();
     format!("{facts:#?}\n{:#?}", judge(&rules, facts))
@@ -93,10 +94,10 @@ fn no_secret_is_in_a_capture_or_an_audit_of_it_or_of_the_host_itself() {
     none_below(&cap);
     let (captured, _) = capture(&cap).unwrap();
     let facts = live(&options);
-    // The tree itself is a capture too, with all its secrets.
+    // The tree itself is a capture too, and it contains all secrets.
     for (what, facts) in [("capture", &captured), ("live", &facts), ("tree", &capture(&root).unwrap().0)] {
         none_in(what, &audit(facts));
-        // What rules read is there.
+        // Values that rules read are kept.
         assert_eq!(facts.value("persistent.sysctl.vm.swappiness"), Some(&1.into()), "{what}");
         assert_eq!(facts.value("iscsid.node.session.timeo.replacement_timeout"), Some(&120.into()), "{what}");
         assert_eq!(facts.value("persistent.module.nfs.max_session_slots"), Some(&64.into()), "{what}");
@@ -107,7 +108,7 @@ fn no_secret_is_in_a_capture_or_an_audit_of_it_or_of_the_host_itself() {
         assert_eq!(facts.value("ulimit.oracle.nofile"), Some(&65536.into()), "{what}");
         assert_eq!(facts.value("pam.su.limits"), Some(&true.into()), "{what}");
     }
-    // A value that was left out is not known, and no text.
+    // A removed value is not known; it does not become a text.
     assert!(facts.host.values().all(|fact| !matches!(&fact.value, Value::Text(text) if text.contains("[redacted]"))));
 }
 
@@ -132,7 +133,7 @@ fn the_script_leaves_out_what_the_program_leaves_out() {
     for kind in ["mount", "multipath_device", "oranfstab_path"] {
         let of = |facts: &Facts| {
             let mut things = facts.things.get(kind).cloned().unwrap_or_default();
-            // The script asks the machine of the test for its routes, the program does not.
+            // The script queries the test host for its routes; the program does not.
             things.values_mut().for_each(|thing| drop(thing.remove("shares_link")));
             format!("{things:#?}")
         };

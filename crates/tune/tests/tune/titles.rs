@@ -1,4 +1,5 @@
-//! Titles of findings say what is wrong, with values in human units: of every rule, in each case in which it fires.
+//! Titles of findings say what is wrong, with values and units. This is checked for every rule in
+//! each of its `fires` cases.
 
 use std::fmt::Write as _;
 
@@ -7,18 +8,18 @@ use tune::judge::judge_one;
 use tune::rules::{Loaded, RuleSet, built_in};
 use tune::test_case;
 
-/// Rules whose title may hold a number over 1,048,576 that counts something other than bytes.
+/// Rules whose title may contain a number above 1,048,576 that does not count bytes.
 const COUNTS: [&str; 4] =
     ["aix-limit-file-size", "cross-one-file-sets-a-sysctl", "linux-oracle-file-max", "rhel4-shared-memory-pages"];
 
-/// What a rule finds in the cases in which it fires.
+/// The findings of a rule in its `fires` cases.
 fn findings(loaded: &Loaded) -> Vec<Finding> {
     let cases = loaded.rule.fires.iter();
     let found = cases.flat_map(|case| judge_one(loaded, &test_case::facts(loaded, case)));
     found.filter(|finding| finding.verdict == Verdict::Finding).collect()
 }
 
-/// Whether a text has a number of bytes that nobody can read: over 1 MiB, digit by digit.
+/// Whether a text contains a number of bytes above 1 MiB without a unit.
 fn has_raw_bytes(text: &str) -> bool {
     let plain = text.replace(',', "");
     plain.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse::<u64>().ok()).any(|number| number > 1 << 20)
@@ -68,7 +69,7 @@ fn a_template_is_used_in_each_case_in_which_its_rule_fires() {
     assert!(unused.is_empty(), "a fact of the template is not known where the rule fires:\n{unused}");
 }
 
-/// What the steps of fixes begin with.
+/// The words with which steps of fixes begin.
 const REQUESTS: &[&str] = &[
     "back", "build", "choose", "compare", "copy", "decide", "detach", "end", "find", "give", "install", "log", "make", "measure",
     "mount", "move", "note", "open", "plan", "raise", "rebuild", "reserve", "scan", "see", "send", "set", "stop", "switch",

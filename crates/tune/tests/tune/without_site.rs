@@ -1,4 +1,5 @@
-//! An audit without a site file finds what one with it finds, but for a dozen facts that only people know; and it says what it does not know.
+//! Without a site file, an audit has the same findings, except for a dozen facts that only the user
+//! knows. It also says what it does not know.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +13,7 @@ use tune::facts::{Facts, Value};
 use tune::judge::{Judgement, judge};
 use tune::rules::RuleSet;
 
-/// Facts that only people know, and the rules that give no finding on the captures without them.
+/// Facts that only the user knows, and the rules that have no finding on the captures without them.
 const POLICY: [(&str, &[&str]); 12] = [
     ("site.asm", &["oracle-asm-data-over-all-controllers", "oracle-asm-fra-group", "oracle-asm-log-group"]),
     ("site.cpu_busy_percent", &["cross-cpu-headroom"]),
@@ -25,12 +26,12 @@ const POLICY: [(&str, &[&str]); 12] = [
     ("site.separate_storage_network", &["cross-storage-network-apart"]),
     ("site.snapshots_with_backup", &["cross-snapshots-with-backup"]),
     ("site.volumes_share_all_disks", &["ontap7-few-large-volumes"]),
-    // Oracle's control file alone names its redo logs.
+    // Only Oracle's control file names its redo logs.
     ("mount.role", &["cross-logs-on-own-volume", "solaris-redo-direct-io"]),
 ];
 
-/// Findings that there are without the site file alone: on a mount of which nothing says that it holds redo logs and no datafiles, direct
-/// I/O is asked for by the rule of the datafiles.
+/// Findings that exist only without the site file. If nothing says that a mount contains redo logs
+/// and no datafiles, the rule for datafiles asks for direct I/O.
 const IN_PLACE: [(&str, &str, &str); 1] = [("tr-3322-untuned", "solaris-data-direct-io", "mount /oralog")];
 
 fn rules() -> RuleSet {
@@ -46,7 +47,7 @@ fn judged(rules: &RuleSet, at: &Path) -> Judgement {
     judge(rules, &facts)
 }
 
-/// The same capture without its site file.
+/// The judgement of the same capture without its site file.
 fn without_site(rules: &RuleSet, name: &str) -> Judgement {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().join("capture");
@@ -55,7 +56,7 @@ fn without_site(rules: &RuleSet, name: &str) -> Judgement {
     judged(rules, &at)
 }
 
-/// Rules and subjects of what was found.
+/// Rules and subjects of the findings.
 fn found(judgement: &Judgement) -> BTreeSet<(&str, &str)> {
     let found = judgement.findings.iter().filter(|finding| finding.verdict == Verdict::Finding);
     found.map(|finding| (finding.rule.as_str(), finding.subject.as_deref().unwrap_or_default())).collect()
@@ -85,7 +86,7 @@ fn without_a_site_file_the_captures_give_the_same_findings_but_for_a_dozen_polic
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert_eq!(count, 10);
-    // The list has no rule that is found without its fact too, and each rule of it asks for its fact.
+    // Each listed rule loses its findings without its fact, and each one uses its fact.
     for (rule, fact) in policy {
         assert!(lost_rules.contains(rule), "{rule} does not need {fact}");
         let loaded = rules.find(rule).unwrap();
@@ -117,7 +118,8 @@ fn put(root: &Path, path: &str, text: &str) {
 
 const DATA: &str = "var/lib/postgresql/15/main";
 
-/// A host with PostgreSQL on NFS, its log and a tablespace elsewhere by links, and MariaDB with its log and binary log apart.
+/// A host with PostgreSQL on NFS, whose log and a tablespace are on other mounts through links, and
+/// MariaDB with its log and binary log on other mounts.
 fn host(root: &Path) {
     put(root, "etc/os-release", "ID=debian\nVERSION_ID=\"12\"\n");
     let mount = |number: u32, point: &str, address: &str, path: &str| {

@@ -1,4 +1,4 @@
-//! Rules that once were wrong of the hosts of the reports, each with the case that showed it.
+//! Rules that once were wrong about the hosts of the reports, each with the case that showed it.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ fn read(name: &str) -> Facts {
     capture(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/captures").join(name)).unwrap().0
 }
 
-/// Puts another value in place of what the capture has.
+/// Replaces a value of the capture.
 fn change(facts: &mut Facts, name: &str, value: impl Into<Value>) {
     facts.host.insert(name.to_owned(), Fact { value: value.into(), origin: "a test".to_owned() });
 }

@@ -1,4 +1,4 @@
-//! What tests of changes share: rules at hand, a tree that stands for a host, and its contents.
+//! Shared by tests of changes: rules, a tree that replaces a host's root, and the tree's contents.
 #![allow(dead_code, unreachable_pub, missing_docs, clippy::unwrap_used, reason = "each test takes what it needs, and may panic")]
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use tune::change::{Group, Operator, RuleLookup};
 use tune::facts::{Facts, Value};
 use tune::rule::Rule;
 
-/// Says yes.
+/// An operator that confirms every group.
 pub struct YesToAll;
 
 impl Operator for YesToAll {
@@ -24,12 +24,13 @@ impl Operator for YesToAll {
     fn progress(&mut self, _made: usize, _all: usize, _what: &str) {}
 }
 
-/// Rules by identity; an expression is its own value.
+/// Rules by ID. The value of an expression is its own text.
 #[derive(Default)]
 pub struct Rules(pub BTreeMap<String, Rule>);
 
 impl Rules {
-    /// A rule that sets `settings`, TOML inline tables, with more lines of a rule and of its fix.
+    /// Adds a rule that sets `settings`, which are TOML inline tables. `rule` and `fix` are further
+    /// lines of the rule and of its fix.
     pub fn add(&mut self, id: &str, rule: &str, activation: &str, settings: &str, fix: &str) {
         let text = format!(
             "id = {id:?}\ntitle = \"title of {id}\"\ntest = \"true\"\nseverity = \"medium\"\nreason = \"it is so\"\n\
@@ -51,7 +52,7 @@ impl RuleLookup for Rules {
     }
 }
 
-/// A finding of a rule, of a thing or of the host.
+/// A finding of a rule, for a thing or for the host.
 pub fn finding(rule: &str, subject: Option<&str>) -> Finding {
     Finding {
         rule: rule.to_owned(),
@@ -91,7 +92,8 @@ pub fn write(root: &Path, path: &str, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// A file as a test compares it: kind and mode, contents or target, and outside of /proc and /sys the time.
+/// A file as a test compares it: kind and mode, contents or target, and the time, except in /proc
+/// and /sys.
 pub type Node = (u32, Vec<u8>, Option<(i64, i64)>);
 
 /// Everything below a folder, by path.
@@ -126,7 +128,7 @@ pub struct World {
     pub findings: Vec<Finding>,
 }
 
-/// Files that may be there, with contents that some of the rules change.
+/// Files that may exist. Some of the rules change their contents.
 const FILES: &[(&str, &str)] = &[
     (
         "etc/fstab",
@@ -151,7 +153,7 @@ const FILES: &[(&str, &str)] = &[
     ("sys/block/sda/queue/scheduler", "none [mq-deadline]\n"),
 ];
 
-/// What rules may set: their things, what it takes, and the setting.
+/// Settings of rules: the thing, the activation, and the setting.
 const SETTINGS: &[(Option<&str>, &str, &str)] = &[
     (None, "live", "{ kind = \"sysctl\", key = \"vm.swappiness\", value = \"1\" }"),
     (None, "live", "{ kind = \"sysctl\", key = \"vm.dirty_bytes\", value_of = \"536870912\" }"),
@@ -177,7 +179,7 @@ const SETTINGS: &[(Option<&str>, &str, &str)] = &[
 ];
 
 impl World {
-    /// A tree with some of the files, and findings of some of the settings, in a random order.
+    /// A tree with some of the files, and findings for some of the settings, in random order.
     pub fn random(place: &Path, rng: &mut Rng) -> Self {
         fs::create_dir_all(place.join("etc")).unwrap();
         let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);

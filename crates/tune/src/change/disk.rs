@@ -45,7 +45,8 @@ pub(super) fn temporary_path(path: &Path) -> PathBuf {
 /// owner and mode, syncs and renames it, then syncs the directory. Wherever this ends, the file has
 /// its old contents or its new ones.
 ///
-/// # Errors An error of the system. A temporary file that already exists is an error too.
+/// # Errors
+/// An error of the system. A temporary file that already exists is an error too.
 pub(super) fn put(path: &Path, bytes: &[u8], metadata: Option<FileMetadata>, steps: &mut Steps) -> Result<(), ChangeError> {
     let new = temporary_path(path);
     let failed = |what| move |error| ChangeError::io(what, path, error);

@@ -80,7 +80,8 @@ fn answers(question: &Question, runner: &dyn Runner, told: &(dyn Fn(Ran) -> Ran 
 /// The user and group that a server's program runs as: the owner of its data directory, unless that
 /// is root. `user` is the user of the server's process, if it runs.
 ///
-/// # Errors Why the program is not asked.
+/// # Errors
+/// Why the program is not asked.
 pub(super) fn server_user(data: &str, user: Option<u32>) -> Result<(u32, u32), String> {
     let owner = fs::metadata(data).map_err(|fault| format!("its data directory {data}: {fault}"))?;
     let (uid, gid) = (owner.uid(), owner.gid());

@@ -21,7 +21,8 @@ use super::running_text;
 ///
 /// Only its owner can read it. No existing file is overwritten.
 ///
-/// # Errors The path already exists, or a write failed.
+/// # Errors
+/// The path already exists, or a write failed.
 pub(super) fn write(path: &Path, collected: &Collected) -> io::Result<()> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("capture");
     let archive = [".tar.gz", ".tgz", ".tar"].iter().find_map(|end| name.strip_suffix(end).map(|stem| (stem, *end)));

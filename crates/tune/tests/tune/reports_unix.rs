@@ -29,7 +29,7 @@ fn with(findings: &[Finding], verdict: Verdict) -> BTreeSet<&str> {
     findings.iter().filter(|finding| finding.verdict == verdict).map(|finding| finding.rule.as_str()).collect()
 }
 
-/// Checks that these faults are found before the tuning, and that their rules pass after it.
+/// Checks that these faults are found before the tuning, and are neither found nor unknown after it.
 /// Returns the findings after it.
 fn holds(report: &str, faults: &[&str]) -> Vec<Finding> {
     let (before, after) = (findings(&format!("{report}-untuned")), findings(&format!("{report}-tuned")));

@@ -1,8 +1,9 @@
 //! Judges facts by rules.
 //!
 //! A rule is applied to the host or to each thing of a kind; a rule about a database is applied to
-//! each server. If facts that `when` needs are not known, the rule does not apply. If facts that
-//! `test` needs are not known, the result is unknown and never passed.
+//! each server. If facts that `when` needs are not known, the rule does not apply, unless one of
+//! them is a setting of a database that could not be read. Then, and if facts that `test` needs are
+//! not known, the verdict is unknown and never passed.
 
 mod group;
 mod platforms_and_roles;

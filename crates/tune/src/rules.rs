@@ -65,7 +65,6 @@ pub const ROLES: [&str; 5] = ["single-instance", "rac", "nfs-client", "iscsi-cli
 
 /// Kinds of things whose attributes rules use. A rule is refused if it names an attribute of a
 /// thing that is not in scope.
-/// that is not in scope.
 pub const KINDS: [&str; 27] = [
     "block",
     "direct_nfs_mount",

@@ -21,7 +21,7 @@ enum Part {
     PercentOf(Expression, Expression),
 }
 
-/// The word between an expression and the whole of which it is a part.
+/// The text between an expression and the one of which it is a part.
 const PERCENT_OF: &str = ":percent_of ";
 
 impl Template {

@@ -1,7 +1,7 @@
 //! Titles of findings: what is wrong, with the found and the expected value and their units.
 //!
-//! The rule's `finding` is the template. If there is none, or one of its facts is not known, the
-//! title is made from the test.
+//! The rule's `finding` is the template. Without it, or if one of its facts is not known, the title
+//! is made from the test.
 
 use results::audit::Verdict;
 

@@ -1,5 +1,5 @@
 //! Commands as text for settings that apply never changes: other operating systems, storage,
-//! databases that take them on their console.
+//! databases with their own console.
 
 use results::audit::Activation;
 use serde::Serialize;

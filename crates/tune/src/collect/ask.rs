@@ -1,6 +1,6 @@
 //! Asks the programs of database servers for the values in their files: `postgres -C`, `mariadbd
-//! --verbose --help`. They run as the server's user with an empty environment, and they start no
-//! server.
+//! --verbose --help`. They run as the server's user, with only LC_ALL in their environment, and
+//! they start no server.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

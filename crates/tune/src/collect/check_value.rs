@@ -1,6 +1,6 @@
 //! Checks whether a database server accepts a value before the value is written to a file. The
-//! server's program runs as the server's user, in an empty environment, with the server's files and
-//! the new value on its command line. Nothing is started or written.
+//! server's program runs as the server's user, with only LC_ALL in its environment, and with the
+//! server's files and the new value on its command line. Nothing is started or written.
 
 use std::fs;
 use std::path::PathBuf;

@@ -31,8 +31,8 @@ pub trait Runner: Sync {
     /// Runs a program with its arguments. `line` has the program first.
     fn run(&self, line: &[&str]) -> Ran;
 
-    /// Runs a program as this user and group, with an empty environment. If the output reports that
-    /// something was not permitted, the result is [`Ran::Not`].
+    /// Runs a program as this user and group, with only LC_ALL in its environment. If the output
+    /// reports that something was not permitted, the result is [`Ran::Not`].
     fn run_as(&self, line: &[&str], _user: (u32, u32)) -> Ran {
         self.run(line)
     }

@@ -166,8 +166,8 @@ impl Parser<'_> {
         if matches!(self.tokens.get(self.next + 1), Some((Token::Symbol("("), _))) {
             return self.call(word);
         }
-        // Every fact has a dot in its name, so `package.nfs-utils` without backquotes is an error
-        // here.
+        // Every fact has a dot in its name. So `utils` in `package.nfs-utils` without backquotes is
+        // an error here.
         if !word.trim_end_matches('.').contains('.') {
             let what =
                 format!("{word} is not a fact: names of facts have a dot, and are in backquotes when they have other characters");

@@ -1,6 +1,6 @@
 //! Options of MySQL and MariaDB as the server takes them from a file or a command line
-//! (my_getopt.c): unique prefixes of names, prefixes such as `skip-` and `loose-`, values by word
-//! and by number.
+//! (my_getopt.c): names shortened to a unique prefix, modifiers such as `skip-` and `loose-`,
+//! values by word and by number.
 
 use crate::collect::database::rows::plain_setting;
 use crate::collect::text::bytes;

@@ -157,7 +157,7 @@ fn server(read: Read, collected: &Collected) -> Server {
     by_files(Database::Mysql, kind, place, stopped, Some(&first), facts)
 }
 
-/// Options on which durability of the data depends, with their defaults, which are the same in
+/// Options on which the safety of the data depends, with their defaults, which are the same in
 /// every version.
 fn defaults(flavor: Option<Flavor>) -> Vec<(&'static str, Value)> {
     let mut all = vec![("innodb_doublewrite", Value::Bool(true)), ("innodb_flush_log_at_trx_commit", Value::Int(1))];

@@ -13,7 +13,7 @@ use crate::collect::running_text;
 use crate::collect::text::integer;
 use crate::facts::{COMMAND_LINE, Database, Facts, Server};
 
-/// Settings on which durability of the data depends, with their defaults, which are the same in
+/// Settings on which the safety of the data depends, with their defaults, which are the same in
 /// every version.
 const DEFAULTS: [(&str, bool); 8] = [
     ("autovacuum", true),

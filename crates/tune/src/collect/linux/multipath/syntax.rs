@@ -46,7 +46,7 @@ pub(super) fn items<'a>(text: &'a str, path: &str, facts: &mut Facts) -> Vec<Ite
             }
             continue;
         }
-        // A line that contains only the brace of a section.
+        // An empty line, a comment, or the opening brace of a section.
         if keyword.is_empty() {
             continue;
         }

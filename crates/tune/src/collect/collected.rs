@@ -168,10 +168,10 @@ impl Collected {
 
     /// Whether a file was read, is absent, or is not known.
     ///
-    /// A live host and a tree of plain files are complete. A capture since version 2 lists the
-    /// files that do not exist; a file that it does not mention is not known. Earlier captures
-    /// contain every file that existed, except the two old ones below, which they do not always
-    /// have.
+    /// What is known about a file that was not read and is not listed as absent: on a live host and
+    /// in a tree of plain files it does not exist. In a capture since version 2 it is not known. In
+    /// an earlier capture it does not exist, except for the two old files below, which are not
+    /// known.
     pub(super) fn state(&self, path: &str) -> State<'_> {
         match self.files.get(path) {
             Some(text) => State::Read(text),

@@ -4,8 +4,8 @@
 //! An allow-list decides. For each kind of text, [`form`] says which values rules and parsers read:
 //! values of known keys, known mount options, amounts. Every other value is replaced by
 //! [`REDACTED`], and every comment is removed. Text of the kernel, and of tools that print no
-//! configuration, is kept except for what [`words`] finds. The number of lines does not change, so
-//! findings name the right line.
+//! configuration, is kept except for what [`words`] finds. Except for the JSON of SET PERSIST, the
+//! number of lines does not change, so findings name the right line.
 
 mod form;
 mod keys;

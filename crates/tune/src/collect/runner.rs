@@ -19,8 +19,8 @@ use super::limits::{ASKED_TIME_MAX, COMMAND_TIME_MAX, COMMANDS_AT_A_TIME, ERROR_
 /// The result of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ran {
-    /// The command ended: exit code, standard output, and the most telling line of its standard
-    /// error.
+    /// The command ended: exit code, standard output, and the line of its standard error that names
+    /// the cause.
     Ended(i32, Vec<u8>, String),
     /// The command could not be run or did not end in time, for this reason.
     Not(String),

@@ -9,7 +9,7 @@ use tune::collect::runner::HostRunner;
 use tune::collect::{Checked, check_value};
 use tune::facts::{Database, Facts, Server, ServerState};
 
-/// The user nobody, as which the servers' programs agree to run. They refuse root.
+/// The user ID of nobody. The servers' programs run as this user, but not as root.
 const NOBODY: u32 = 65534;
 
 /// A folder that belongs to another user than root.

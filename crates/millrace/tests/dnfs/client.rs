@@ -49,6 +49,27 @@ fn files_go_both_ways_byte_for_byte() {
 }
 
 #[test]
+fn a_copy_from_a_pipe_of_which_the_server_lost_a_part_fails_and_leaves_nothing_behind() {
+    let scratch = Scratch::new("nfs-cp-pipe");
+    let filer = Filer::start(&scratch, &["--loss-layer"]);
+    let mut copy = millrace();
+    copy.args(["nfs", "cp", "/dev/stdin", &below(&filer, "dump")]).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut copy = copy.spawn().unwrap();
+    let mut pipe = copy.stdin.take().unwrap();
+    pipe.write_all(&vec![7; 8 << 20]).unwrap();
+    await_until("the server has a part of the data", Duration::from_secs(20), || (filer.calls("WRITE") > 0).then_some(()));
+    let cut = filer.admin(r#"{"op":"power-cut"}"#);
+    assert_eq!(cut["ok"], true, "{cut}");
+    pipe.write_all(b"the end").unwrap();
+    drop(pipe);
+    let output = copy.wait_with_output().unwrap();
+    let said = text(&output);
+    assert!(output.status.code() == Some(2) && said.contains("a pipe cannot be read twice"), "{said}");
+    let left: Vec<_> = std::fs::read_dir(filer.export()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, [".millrace-limbo"], "of the loss layer");
+}
+
+#[test]
 fn a_copy_that_fails_leaves_nothing_behind() {
     let scratch = Scratch::new("nfs-cp-fail");
     let filer = Filer::start(&scratch, &[]);

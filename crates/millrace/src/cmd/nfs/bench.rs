@@ -8,7 +8,7 @@ use super::target::Target;
 use crate::cmd::bench::{Load, Meter, Mix, Offsets, Rates, holds_zeros, lower_case, pattern, remarks};
 use crate::cmd::values::bytes;
 use crate::error_printing::{hinted, refusal};
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::ValueEnum;
 use dnfs::{Client, FileHandle, Stability, Work};
 use serde::Serialize;
@@ -188,7 +188,7 @@ fn open(args: &Bench, target: &Target) -> anyhow::Result<(FileHandle, u64)> {
             writer.write(chunk.get(..bytes).unwrap_or_default())?;
             progress.show(|| format!("filling: {} of {} MiB", writer.offset >> 20, size >> 20));
         }
-        writer.commit()?;
+        ensure!(writer.commit()?, "the server lost data that was written");
         anyhow::Ok(file)
     })();
     if filled.is_err() {

@@ -212,11 +212,20 @@ pub(super) fn create(client: &Client, dir: &FileHandle, name: &[u8], mode: Optio
 }
 
 /// Sends the file with unstable writes, then commits. If the server lost data in between, sends the
-/// file again from the start.
+/// file again from the start, which a pipe does not allow.
 fn send_file(client: &Client, file: &FileHandle, source: &mut File, size: u64, interrupts: &Interrupts) -> anyhow::Result<u64> {
     let mut progress = Progress::new();
-    for _ in 0..ROUNDS_MAX {
-        source.rewind().or_else(|error| if error.kind() == ErrorKind::NotSeekable { Ok(()) } else { Err(error) })?;
+    for round in 0..ROUNDS_MAX {
+        match source.rewind() {
+            Err(error) if error.kind() == ErrorKind::NotSeekable && round > 0 => {
+                return Err(hinted(
+                    anyhow!("the server lost data that was sent, and a pipe cannot be read twice"),
+                    "copy a file, or run the command that writes to the pipe again",
+                ));
+            }
+            Err(error) if error.kind() != ErrorKind::NotSeekable => return Err(error.into()),
+            _ => {}
+        }
         let mut writer = Writer::new(client, file);
         let mut buffer = vec![0; CHUNK_BYTES];
         loop {

@@ -1,9 +1,9 @@
 //! `ls` and `stat`.
 
 use super::target::Target;
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use dnfs::file::{DirectoryPosition, FileTime};
-use dnfs::{Attributes, Client, Error, FileHandle, FileKind};
+use dnfs::{Attributes, Client, FileHandle, FileKind};
 use serde::Serialize;
 use std::io::Write;
 use std::sync::atomic::AtomicU32;
@@ -100,7 +100,7 @@ pub(super) fn stat(args: &Stat) -> anyhow::Result<()> {
 
 type Item = (Vec<u8>, Option<Attributes>);
 
-fn read_directory(client: &Client, dir: &FileHandle, items: &mut Vec<Item>) -> Result<(), Error> {
+fn read_directory(client: &Client, dir: &FileHandle, items: &mut Vec<Item>) -> anyhow::Result<()> {
     let refused = AtomicU32::new(0);
     let mut position = Some(DirectoryPosition::default());
     while let Some(from) = position {
@@ -108,9 +108,9 @@ fn read_directory(client: &Client, dir: &FileHandle, items: &mut Vec<Item>) -> R
             if entry.name != b"." && entry.name != b".." {
                 items.push((entry.name.to_vec(), entry.attributes));
             }
-            items.len() < NAMES_MAX
+            items.len() <= NAMES_MAX
         })?;
-        position = position.filter(|_| items.len() < NAMES_MAX);
+        ensure!(items.len() <= NAMES_MAX, "the directory has more than {NAMES_MAX} names");
     }
     Ok(())
 }

@@ -46,7 +46,6 @@ pub(super) const POSTGRES_TIMES: &[&str] = &[
     "bgwriter_delay",
     "checkpoint_timeout",
     "checkpoint_warning",
-    "commit_delay_ms",
     "deadlock_timeout",
     "wal_receiver_timeout",
     "wal_sender_timeout",

@@ -367,7 +367,7 @@ fn exports_hint(exports: &[String]) -> Vec<String> {
 }
 
 /// What to do about a server that refuses root.
-pub const ROOT_SQUASH_HINT: &str = "the server treats root as nobody (root squash): name a user in the URL, ?uid=N&gid=N, or let the export keep \
+pub const ROOT_SQUASH_HINT: &str = "the server may treat root as nobody (root squash): name a user with the right in the URL, ?uid=N&gid=N, or let the export keep \
      root: knfsd `no_root_squash`, millrace serve --no-root-squash or squash = \"none\" in its file";
 
 /// Most servers map root to another user, so that is the first hint.

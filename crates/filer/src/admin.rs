@@ -20,8 +20,7 @@ use crate::server::Server;
 use crate::sys;
 
 /// Why a power cut is refused.
-const NO_LOSS_LAYER: &str =
-    "it was started without --loss-layer; start it with that option, or with loss_layer = true in its file";
+const NO_LOSS_LAYER: &str = "it serves a volume without the loss layer; start it with --loss-layer, or with loss_layer = true for each volume of its file";
 
 /// The bound socket. Its file is removed on drop.
 #[derive(Debug)]

@@ -145,6 +145,10 @@ fn library(program: &Path) -> Finding {
 
 fn space(base: &Path) -> Finding {
     let needed = Plan::parse(DEFAULT_PLAN, &Overrides::default()).map_or(0, |plan| plan.needed_bytes());
+    if base.exists() && !base.is_dir() {
+        let words = format!("{} is not a directory", base.display());
+        return finding("space", State::Missing, words, Some("name a directory with --work"));
+    }
     match sys::free_bytes(base) {
         Ok(free) if free >= needed => {
             let words = format!("{} MiB free below {}, the default plan needs {}", free >> 20, base.display(), needed >> 20);

@@ -349,8 +349,8 @@ fn plan_file(text: &str, name: &str) -> Result<PlanFile, LabError> {
         return Err(LabError::plan(format!("read {name}: it is of schema {schema}"), "this version reads schema 1"));
     }
     toml::from_str(text).map_err(|error| LabError::Plan {
-        what: format!("parse {name}: {}", error.to_string().trim_end()),
-        hint: "plans/compare.toml shows every key".to_owned(),
+        what: format!("parse {name}: {}", tune::toml_error::in_one_line(text, &error)),
+        hint: "the files in plans/ are examples; docs/lab.md explains the keys".to_owned(),
     })
 }
 

@@ -31,4 +31,5 @@ pub mod stored_audit;
 pub mod template;
 pub mod test_case;
 pub mod title;
+pub mod toml_error;
 pub mod waivers;

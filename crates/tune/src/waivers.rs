@@ -22,6 +22,7 @@ use time::Date;
 use time::macros::format_description;
 
 use crate::limits::{WAIVER_FILE_BYTES_MAX, WAIVERS_MAX};
+use crate::toml_error::in_one_line;
 
 /// The version of the file's format.
 const SCHEMA: i64 = 1;
@@ -83,8 +84,8 @@ pub enum WaiverError {
     #[error("the file is not UTF-8 text")]
     NoText,
     /// The file is not a waiver file.
-    #[error("the file is not a list of waivers")]
-    Form(#[source] Box<toml::de::Error>),
+    #[error("the file is not a list of waivers: {0}")]
+    Form(String),
     /// The file has another version of the format.
     #[error("schema is {0}, this program reads {SCHEMA}")]
     Schema(i64),
@@ -177,7 +178,7 @@ impl Waivers {
         if text.len() > WAIVER_FILE_BYTES_MAX {
             return Err(WaiverError::Size);
         }
-        let file: File = toml::from_str(text).map_err(|error| WaiverError::Form(Box::new(error)))?;
+        let file: File = toml::from_str(text).map_err(|error| WaiverError::Form(in_one_line(text, &error)))?;
         if file.schema != SCHEMA {
             return Err(WaiverError::Schema(file.schema));
         }

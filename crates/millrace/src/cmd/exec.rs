@@ -153,8 +153,9 @@ away. Only `env` contacts the server.
 With --wait, exec waits for a server that is away or does not serve the export yet. After 2 s a line
 on stderr names it.
 
-If a server does not answer for 5 s, and when it answers again, a line goes to stderr, or to syslog
-if stderr is a file on a mount; the program waits, as on a hard mount. Another line reports a server
+If a server does not answer for 5 s, the program waits, as on a hard mount, and a line goes to
+stderr, or to syslog if stderr is a file on a mount: at most one in a minute, and none for a program
+that uses the mount for the first time. A line follows when the server answers. Another line reports a server
 that comes back with another volume: calls on files of the old one fail then. MILLRACE_LOG=/PATH
 sends all messages to that file, MILLRACE_LOG=1 logs more, MILLRACE_LOG=0 suppresses those about
 servers. If CMD starts a program that the library cannot be loaded into (static, set-uid, with
@@ -314,6 +315,13 @@ fn local_path_is_free(path: &Path) -> anyhow::Result<()> {
         Err(error) => return Err(anyhow!(error).context(format!("inspect {}", path.display()))),
         Ok(found) => found,
     };
+    let mounts = host::mount_table::read().unwrap_or_default();
+    if let Some(mounted) = mounts.iter().find(|mount| mount.directory == path) {
+        return Err(refusal(
+            format!("mount at {}: {} is mounted there", path.display(), mounted.source),
+            format!("umount {}, or choose another path; with --force the export hides it", path.display()),
+        ));
+    }
     let empty = found.is_dir() && path.read_dir().is_ok_and(|mut entries| entries.next().is_none());
     if empty {
         return Ok(());
@@ -321,7 +329,7 @@ fn local_path_is_free(path: &Path) -> anyhow::Result<()> {
     let what = if found.is_dir() { "a directory that is not empty" } else { "not a directory" };
     Err(hinted(
         anyhow!("mount at {}: it exists on this host and is {what}", path.display()),
-        "choose a path that does not exist, such as /db; with --force the export hides what is there",
+        "choose a path that does not exist; with --force the export hides what is there",
     ))
 }
 

@@ -50,7 +50,7 @@ enum Job {
 /// Where records of applies are kept.
 #[derive(clap::Args)]
 struct Place {
-    /// Root of the file tree that is read and changed [default: /; for revert, the root of that apply]
+    /// Root of the file tree that is read and changed [default: /; `revert` takes that of the apply]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
     /// Directory of the backups and of the record of each apply [default: /var/lib/millrace/tune below the root]

@@ -58,7 +58,7 @@ enum Operation {
         #[arg(long, value_name = "NAME", global = true)]
         volume: Option<String>,
     },
-    /// Stop the filer cleanly
+    /// Ask the filer to stop; its process ends after the last flush, which `serve` reports
     Shutdown,
 }
 
@@ -148,7 +148,7 @@ impl Operation {
                 print_faults(&serde_json::from_value(reply["report"].clone()).context("read the faults")?);
             }
             Self::Reload => print_reloaded(&reply),
-            Self::Shutdown => println!("stopping"),
+            Self::Shutdown => println!("stopping; the process ends after the last flush"),
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use nfs_proto::xdr::{Decode, Reader};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::os::unix::fs::FileTypeExt as _;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
@@ -67,6 +68,42 @@ fn a_copy_from_a_pipe_of_which_the_server_lost_a_part_fails_and_leaves_nothing_b
     assert!(output.status.code() == Some(2) && said.contains("a pipe cannot be read twice"), "{said}");
     let left: Vec<_> = std::fs::read_dir(filer.export()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, [".millrace-limbo"], "of the loss layer");
+}
+
+#[test]
+fn a_copy_replaces_regular_files_only_and_follows_a_link() {
+    let scratch = Scratch::new("nfs-cp-kinds");
+    let filer = Filer::start(&scratch, &[]);
+    std::fs::write(filer.export().join("f"), "new").unwrap();
+    let (real, link, fifo) = (scratch.path().join("real"), scratch.path().join("link"), scratch.path().join("fifo"));
+    std::fs::write(&real, "old").unwrap();
+    std::os::unix::fs::symlink("real", &link).unwrap();
+    succeed(millrace().args(["nfs", "cp", &below(&filer, "f")]).arg(&link));
+    assert_eq!(std::fs::read_to_string(&real).unwrap(), "new");
+    assert!(link.is_symlink());
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+    let (code, said) = failure(&["cp", &below(&filer, "f"), fifo.to_str().unwrap()]);
+    assert!(code == 2 && said.contains("not a regular file") && said.contains("millrace nfs cat"), "{said}");
+    assert!(std::fs::symlink_metadata(&fifo).unwrap().file_type().is_fifo());
+    std::os::unix::fs::symlink("nowhere", scratch.path().join("dangling")).unwrap();
+    let (code, said) = failure(&["cp", &below(&filer, "f"), scratch.path().join("dangling").to_str().unwrap()]);
+    assert!(code == 2 && said.contains("a symbolic link to a file that does not exist"), "{said}");
+    let long = "n".repeat(255);
+    succeed(millrace().args(["nfs", "cp"]).arg(&real).arg(below(&filer, &long)));
+    assert_eq!(std::fs::read_to_string(filer.export().join(long)).unwrap(), "new");
+}
+
+#[test]
+fn a_benchmark_measures_the_size_that_it_was_given_or_nothing() {
+    let scratch = Scratch::new("nfs-bench-size");
+    let filer = Filer::start(&scratch, &[]);
+    std::fs::write(filer.export().join("f"), vec![1; 1 << 20]).unwrap();
+    let (code, said) = failure(&["bench", &below(&filer, "f"), "--size", "2MiB", "--seconds", "0.1"]);
+    assert!(code == 2 && said.contains("measure 2097152 bytes of") && said.contains("it has 1048576"), "{said}");
+    let (code, said) = failure(&["bench", &below(&filer, "f"), "--size", "4k", "--bs", "8k"]);
+    assert!(code == 2 && said.contains("a block has 8192"), "{said}");
+    let (code, said) = failure(&["bench", &below(&filer, "x.bench"), "--create", "--size", "4k", "--bs", "8k"]);
+    assert!(code == 2 && !filer.export().join("x.bench").exists(), "{said}");
 }
 
 #[test]

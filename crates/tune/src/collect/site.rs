@@ -3,6 +3,7 @@
 use toml::{Table, Value as Toml};
 
 use crate::facts::{Database, Fact, Facts, Value};
+use crate::toml_error::in_one_line;
 
 /// The origin of facts from a site file.
 pub(super) const ORIGIN: &str = "site file";
@@ -17,11 +18,8 @@ pub fn site(text: &str, facts: &mut Facts) {
     let table: Table = match text.parse() {
         Ok(table) => table,
         Err(fault) => {
-            let fault = fault.to_string();
-            facts.remark(format!(
-                "the site file cannot be read, nothing of it is used: {}",
-                fault.lines().next().unwrap_or_default()
-            ));
+            let fault = in_one_line(text, &fault);
+            facts.remark(format!("the site file cannot be read, nothing of it is used: {fault}"));
             facts.put_unknown("site.", "the site file cannot be read");
             return;
         }

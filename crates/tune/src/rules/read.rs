@@ -11,6 +11,7 @@ use super::{Problem, RuleError};
 use crate::limits::{RULE_FILE_BYTES_MAX, RULE_FILES_MAX, RULE_FOLDERS_DEEP_MAX};
 use crate::reference::{Catalogue, NotTestableFile, ReferenceFile};
 use crate::rule::RuleFile;
+use crate::toml_error::in_one_line;
 
 /// The version of the formats.
 const SCHEMA: u32 = 1;
@@ -135,12 +136,8 @@ struct Version {
 
 fn told(file: &str, text: &str, error: &toml::de::Error) -> Problem {
     let before = error.span().and_then(|span| text.get(..span.start));
-    let line = before.map(|before| before.matches('\n').count() + 1);
-    let what = match line {
-        Some(line) => format!("line {line}: {}", error.message()),
-        None => error.message().to_owned(),
-    };
-    Problem { file: file.to_owned(), rule: before.and_then(|before| rule_at(text, before.len())), what }
+    let rule = before.and_then(|before| rule_at(text, before.len()));
+    Problem { file: file.to_owned(), rule, what: in_one_line(text, error) }
 }
 
 /// The ID of the rule whose table contains a place in the text.

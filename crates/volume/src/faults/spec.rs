@@ -289,7 +289,7 @@ impl FaultSpec {
             return Err(wrong("file", &self.file.unwrap_or(0).to_string(), "either path or file"));
         }
         match self.on.iter().find(|word| !kind.applies_to().contains(&word.as_str())) {
-            Some(word) => Err(wrong("on", word, &format!("{} applies to {}", kind.name(), names(kind.applies_to())))),
+            Some(word) => Err(wrong("on", word, &format!("one of {} for {}", names(kind.applies_to()), kind.name()))),
             None => Ok(()),
         }
     }
@@ -378,8 +378,8 @@ mod tests {
             ("eio,rate=0", "above 0, at most 1"),
             ("eio,rate=NaN", "above 0, at most 1"),
             ("eio,times=0", "1 or more"),
-            ("eio,on=write+fsync", "eio applies to read, write, flush, change"),
-            ("bit-flip,on=write", "bit-flip applies to read"),
+            ("eio,on=write+fsync", "expected one of read, write, flush, change for eio"),
+            ("bit-flip,on=write", "expected one of read for bit-flip"),
             ("eio,delay_ms=3", "delay_ms has no meaning for eio"),
             ("slow-flush", "slow-flush needs delay_ms"),
             ("slow,delay_ms=1e9", "at most 60000"),

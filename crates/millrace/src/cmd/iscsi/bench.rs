@@ -154,7 +154,11 @@ fn blocks(args: &Bench, bs: u64, device: &Device) -> anyhow::Result<u64> {
         let what = format!("measure with --bs {bs}: the LUN takes multiples of {block} bytes up to {most}");
         return Err(refusal(what, "PostgreSQL's block is --bs 8k"));
     }
-    match args.size.unwrap_or(u64::MAX).min(geometry.bytes()) / bs {
+    if let Some(size) = args.size.filter(|size| *size > geometry.bytes()) {
+        let what = format!("measure {size} bytes of this LUN: it has {}", geometry.bytes());
+        return Err(refusal(what, "choose a smaller --size"));
+    }
+    match args.size.unwrap_or(geometry.bytes()) / bs {
         0 => Err(refusal(format!("measure less than one block of {bs} bytes"), "choose a larger --size or a smaller --bs")),
         blocks => Ok(blocks),
     }

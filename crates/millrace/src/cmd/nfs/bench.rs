@@ -10,7 +10,7 @@ use crate::cmd::values::bytes;
 use crate::error_printing::{hinted, refusal};
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
-use dnfs::{Client, FileHandle, Stability, Work};
+use dnfs::{Attributes, Client, FileHandle, Stability, Work};
 use serde::Serialize;
 use std::cell::Cell;
 use std::io::{IoSlice, IoSliceMut};
@@ -74,12 +74,12 @@ pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
         return Err(refusal(what, format!("choose --depth {MIXED_DEPTH_MAX} or less")));
     }
     let target = Target::find(&args.url)?;
-    let (file, size) = open(args, &target)?;
-    let size = args.size.unwrap_or(size).min(size);
-    // All sizes are checked before the first is measured.
+    let size = size(args, &target)?;
+    // All sizes are checked before the file is made and the first is measured.
     for bs in &args.load.bs {
         check(args, &target, *bs, size)?;
     }
+    let file = open(args, &target, size)?;
     for bs in &args.load.bs {
         for depth in &args.load.depth {
             let report = one(args, &target, &file, (*bs, *depth), size).with_context(|| format!("measure {}", target.url))?;
@@ -87,6 +87,28 @@ pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The bytes that are measured: all of the file, or as many as `--size` says.
+fn size(args: &Bench, target: &Target) -> anyhow::Result<u64> {
+    if target.object.is_none() && args.create {
+        return Ok(args.size.unwrap_or(DEFAULT_BYTES));
+    }
+    let there = file_of(target)?.1.size;
+    match args.size {
+        Some(size) if size > there => Err(refusal(
+            format!("measure {size} bytes of {}: it has {there}", target.url),
+            "choose a smaller --size, or create a file with another name: --create",
+        )),
+        size => Ok(size.unwrap_or(there)),
+    }
+}
+
+/// The file, which must exist.
+fn file_of(target: &Target) -> anyhow::Result<(FileHandle, Attributes)> {
+    let missing = format!("--create makes it, as large as --size says (default {} MiB)", DEFAULT_BYTES >> 20);
+    let hint = if target.object.is_none() { missing } else { String::new() };
+    target.file().map_err(|error| hinted(error, hint))
 }
 
 /// Refuses a block that is larger than the server's limit or than the file.
@@ -100,8 +122,8 @@ fn check(args: &Bench, target: &Target, bs: u64, size: u64) -> anyhow::Result<()
         return Err(refusal(what, format!("choose --bs {io_max} or less")));
     }
     if size < bs {
-        let what = format!("measure {}: its {size} bytes are less than a block of {bs}", target.url);
-        return Err(refusal(what, "name a larger file, or create one: --create --size 1GiB and a new name"));
+        let what = format!("measure {size} bytes of {}: a block has {bs}", target.url);
+        return Err(refusal(what, "choose a larger --size, a smaller --bs, or another file (--create makes one)"));
     }
     Ok(())
 }
@@ -157,26 +179,23 @@ fn print(args: &Bench, report: &Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens the file, and makes it first with --create. Returns its size too. Without --overwrite, a
-/// benchmark that writes refuses a file that is not its own.
-fn open(args: &Bench, target: &Target) -> anyhow::Result<(FileHandle, u64)> {
+/// Opens the file. With --create, makes it first, of this size. Without --overwrite, a benchmark
+/// that writes refuses a file that is not its own.
+fn open(args: &Bench, target: &Target, size: u64) -> anyhow::Result<FileHandle> {
     let writes = args.load.rw.is_write();
     if target.object.is_some() || !args.create {
-        let missing = format!("--create makes it, as large as --size says (default {} MiB)", DEFAULT_BYTES >> 20);
-        let hint = if target.object.is_none() { missing } else { String::new() };
-        let (file, attributes) = target.file().map_err(|error| hinted(error, hint))?;
+        let (file, _) = file_of(target)?;
         if writes && !args.overwrite && !target.url.export_path.ends_with(OWN_SUFFIX) {
             return Err(refusal(
                 format!("write to {}: it holds data, which would be lost", target.url),
                 format!("name a file *{OWN_SUFFIX} with --create, or use --overwrite to overwrite its data"),
             ));
         }
-        return Ok((file, attributes.size));
+        return Ok(file);
     }
     let Some((dir, name)) = &target.place else {
         return Err(refusal(format!("create {}: it names no file", target.url), "add a name: nfs://HOST/EXPORT/x.bench"));
     };
-    let size = args.size.unwrap_or(DEFAULT_BYTES);
     let filled = (|| {
         let file = create(&target.client, dir, name, Some(0o644))?;
         let mut writer = Writer::new(&target.client, &file);
@@ -194,7 +213,7 @@ fn open(args: &Bench, target: &Target) -> anyhow::Result<(FileHandle, u64)> {
     if filled.is_err() {
         let _ = target.client.remove(dir, name);
     }
-    Ok((filled.with_context(|| format!("create {}", target.url))?, size))
+    filled.with_context(|| format!("create {}", target.url))
 }
 
 /// The calls of one combination of block size and depth.

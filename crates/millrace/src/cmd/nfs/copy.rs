@@ -6,7 +6,7 @@ use crate::cmd::interrupts::Interrupts;
 use crate::error_printing::{hinted, refusal};
 use anyhow::{Context, anyhow, bail};
 use dnfs::file::CreateMode;
-use dnfs::{Client, Error, FileHandle, FileKind, FsError, SetAttributes, Stability, WriteVerifier};
+use dnfs::{Client, Error, FileHandle, FileKind, FsError, NfsUrl, SetAttributes, Stability, WriteVerifier};
 use std::fs::File;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Seek, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -50,6 +50,7 @@ pub(super) fn cat(args: &Cat) -> anyhow::Result<()> {
     });
     match (outcome, closed) {
         (_, Some(ErrorKind::BrokenPipe)) => Ok(()),
+        (Err(error), Some(_)) => Err(error.context("write to stdout")),
         (outcome, _) => outcome.map(|_| ()).with_context(|| format!("read {}", target.url)),
     }
 }
@@ -117,6 +118,7 @@ fn download(from: &str, to: &str, interrupts: &Interrupts) -> anyhow::Result<u64
         let name = source.place.as_ref().map(|place| String::from_utf8_lossy(&place.1).into_owned());
         path.push(name.with_context(|| format!("name a file after {}", source.url))?);
     }
+    let path = regular(path, &source.url)?;
     let part = sibling(&path);
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.is_dir()) {
         let what = format!("copy {} to {}", source.url, path.display());
@@ -152,6 +154,23 @@ fn download(from: &str, to: &str, interrupts: &Interrupts) -> anyhow::Result<u64
     copied.with_context(|| format!("copy {} to {}", source.url, path.display()))
 }
 
+/// The regular file that a path names, or will name. A symbolic link is followed: the copy replaces
+/// the file, not the link.
+fn regular(path: PathBuf, source: &NfsUrl) -> anyhow::Result<PathBuf> {
+    let what = || format!("copy {source} to {}", path.display());
+    match std::fs::metadata(&path) {
+        Ok(found) if found.is_file() => std::fs::canonicalize(&path).with_context(what),
+        Ok(_) => Err(refusal(
+            format!("{}: it is not a regular file", what()),
+            format!("name a file, or write to it: millrace nfs cat {source} > {}", path.display()),
+        )),
+        Err(_) if path.is_symlink() => {
+            Err(refusal(format!("{}: it is a symbolic link to a file that does not exist", what()), "name the file itself"))
+        }
+        Err(_) => Ok(path),
+    }
+}
+
 /// An error of the file on this host.
 fn local(path: &Path, error: io::Error) -> anyhow::Error {
     let hint = match error.kind() {
@@ -161,9 +180,13 @@ fn local(path: &Path, error: io::Error) -> anyhow::Error {
     hinted(anyhow!(error).context(format!("write the local file {}", path.display())), hint)
 }
 
+/// The name under which a copy is written until it is complete.
+fn part_name() -> String {
+    format!(".millrace-cp-{}.part", std::process::id())
+}
+
 fn sibling(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.{}.part", std::process::id()))
+    path.with_file_name(part_name())
 }
 
 /// Like [`download`], from this host to the server.
@@ -187,7 +210,12 @@ fn upload(from: &str, to: &str, interrupts: &Interrupts) -> anyhow::Result<u64> 
             return Err(refusal(format!("copy to {}: it names no file", target.url), "add a name: nfs://HOST/EXPORT/NAME"));
         }
     };
-    let part = [b".", name.as_slice(), format!(".{}.part", std::process::id()).as_bytes()].concat();
+    if let Some((_, attributes)) = &target.object
+        && !matches!(attributes.kind, FileKind::Regular | FileKind::Directory)
+    {
+        return Err(refusal(format!("copy to {}: it is not a regular file", target.url), "name a file, or a directory"));
+    }
+    let part = part_name().into_bytes();
     let client = &target.client;
     let copied = (|| {
         let mode = Some(metadata.permissions().mode() & 0o777);

@@ -44,8 +44,8 @@ Examples:
   millrace nfs give-up --force /db
 
 Ends a mount of `millrace exec` or `millrace mount` on this host: its keeper and its shared memory.
-The server first commits everything that programs have written. If it does not answer within 5 s,
-the command fails, and names each file with uncommitted data by its number on the server. Run it as
+The server first commits everything that programs have written. If it does not answer,
+the command fails after some 12 s, and names each file with uncommitted data by its number on the server. Run it as
 the user of the mount.
 
 With --force the mount ends nevertheless, and this data is lost. Programs that use the mount

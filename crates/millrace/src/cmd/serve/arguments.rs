@@ -50,7 +50,7 @@ pub(crate) struct Args {
     /// Inject a fault from the start: KIND,key=value,… (docs/faults.md); may be given several times
     #[arg(long, value_name = "FAULT")]
     pub(super) fault: Vec<String>,
-    /// Reply as slowly as this storage medium would: a profile (fc15k, fc10k, sata, nvme, nvram-array, cloud), keys, or both
+    /// Reply as slowly as this storage medium would: a profile (such as fc15k, nvme or cloud), keys, or both
     #[arg(long, value_name = "PROFILE,KEY=VALUE,…", value_hint = clap::ValueHint::Other)]
     pub(super) medium: Option<String>,
     /// When a write counts as stable: sync, once it is flushed to the disk; battery, at once, because the host's memory survives

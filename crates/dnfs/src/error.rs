@@ -223,7 +223,7 @@ impl Error {
             Self::Refused { status: ReplyStatus::AuthError(_), .. } => privileged_port_hints(),
             Self::Mount { status: MountStatus::Acces | MountStatus::Perm, exports, .. } => {
                 let mut hints = exports_hint(exports);
-                hints.push("the export may be closed to this host: see /etc/exports, or the export policy of the filer".into());
+                hints.push("the export may be closed to this host: see `clients` in the file of millrace serve, /etc/exports, or the export policy of the filer".into());
                 hints.push(TLS_HINT.into());
                 hints.extend(privileged_port_hints());
                 hints

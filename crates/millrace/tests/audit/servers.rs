@@ -176,7 +176,11 @@ fn each_server_has_its_change_in_its_own_file_and_the_finding_clears() {
 
 /// The verdict on `fsync` of this cluster in an audit without `--db`.
 fn found_of(data: &Path) -> Option<Verdict> {
-    let audit = audit(&["--rule", FSYNC], &[]);
+    let output = run(&["audit", "--json", "--passed", "--rule", FSYNC], &[]);
+    if output.status.code() == Some(2) && text(&output).contains("does not apply to them") {
+        return None; // no database is on this host
+    }
+    let audit: Audit = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output)));
     let name = format!("PostgreSQL in {} (from files)", data.display());
     audit.findings.iter().find(|finding| finding.server.as_ref() == Some(&name)).map(|finding| finding.verdict)
 }

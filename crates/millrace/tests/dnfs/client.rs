@@ -226,7 +226,7 @@ fn bad_input_ends_with_object_cause_fix_and_code_2() {
     let refused = format!("nfs://127.0.0.1:{free}/vol");
     for (url, expected) in [
         ("nfs://no-such-host.invalid/vol", &["unknown host no-such-host.invalid", "getent hosts"][..]),
-        (&refused, &["no connection to", "Connection refused", "is the port right"]),
+        (&refused, &["no connection to", "Connection refused", "has another port"]),
         (&wrong, &["/wrong", "no such export", "the server exports: /vol"]),
         (&typo, &["unknown option rszie", "did you mean rsize?"]),
         ("nfs:/host/vol", &["does not begin with nfs://", "for example"]),

@@ -151,7 +151,12 @@ impl Client {
     /// Receives once, and handles every complete PDU.
     fn turn(&mut self, mut see: impl FnMut(&Event<'_>)) -> io::Result<()> {
         let mut buffer = vec![0; 64 << 10];
-        let bytes = self.stream.read(&mut buffer)?;
+        let bytes = loop {
+            match self.stream.read(&mut buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {} // by a signal of another test
+                read => break read?,
+            }
+        };
         if bytes == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }

@@ -140,7 +140,7 @@ fn applies(of: &Explanation) -> String {
 fn came_out(finding: &Finding) -> String {
     let verdict = match finding.verdict {
         Verdict::Finding => "does not hold",
-        Verdict::Unknown => "cannot be told",
+        Verdict::Unknown => "not known",
         Verdict::Waived => "does not hold, and is waived",
         Verdict::Passed => "holds",
     };

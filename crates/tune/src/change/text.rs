@@ -54,7 +54,7 @@ fn render_rest(plan: &Plan) -> String {
     for rule in &plan.nothing {
         let _ = writeln!(
             out,
-            "{rule}: nothing to change: it holds here, does not apply, or cannot be told (millrace tune explain {rule})"
+            "{rule}: nothing to change: it passes here, does not apply, or its facts are not known (millrace tune explain {rule})"
         );
     }
     out

@@ -9,6 +9,7 @@ use initiator::attach::{BlockDevice, is_mount, unmount, users};
 use initiator::kernel::{self, Nobody};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// The daemon has this long to finish, flush and log out (its own limits are 10 s each for the first two).
@@ -16,6 +17,8 @@ const END: Duration = Duration::from_secs(25);
 /// Programs that read all block devices (blkid, mkfs.btrfs) keep one open for less than this. The
 /// command also waits for udev.
 const GLANCE: Duration = Duration::from_secs(1);
+/// After this time a line on stderr names what the command waits for.
+const REMINDER: Duration = Duration::from_secs(2);
 /// The pause between two checks.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -81,7 +84,18 @@ fn detach(luns: &[&Attached]) -> anyhow::Result<()> {
         let names: Vec<&str> = luns.iter().map(|lun| lun.record.device.as_deref().unwrap_or(&lun.record.url)).collect();
         format!("detach {}", names.join(", "))
     };
-    after_glances(|| check_all_unused(luns)).and_then(|()| undo(luns.iter().copied())).with_context(phrase)
+    after_glances(|| check_all_unused(luns)).with_context(phrase)?;
+    let (ended, end) = mpsc::channel::<()>();
+    let names = phrase();
+    let reminder = std::thread::spawn(move || {
+        if end.recv_timeout(REMINDER) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("waiting to {names}: what was written goes to the target, which may not answer");
+        }
+    });
+    let undone = undo(luns.iter().copied()).with_context(phrase);
+    drop(ended);
+    let _ = reminder.join(); // it ends at once
+    undone
 }
 
 /// Repeats a check for users of a device until it passes or [`GLANCE`] has passed, because a

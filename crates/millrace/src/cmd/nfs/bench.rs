@@ -74,6 +74,7 @@ pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
         return Err(refusal(what, format!("choose --depth {MIXED_DEPTH_MAX} or less")));
     }
     let target = Target::find(&args.url)?;
+    refuse_to_overwrite(args, &target)?;
     let size = size(args, &target)?;
     // All sizes are checked before the file is made and the first is measured.
     for bs in &args.load.bs {
@@ -179,19 +180,23 @@ fn print(args: &Bench, report: &Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens the file. With --create, makes it first, of this size. Without --overwrite, a benchmark
-/// that writes refuses a file that is not its own.
+/// Without --overwrite, a benchmark that writes refuses a file that is not its own.
+fn refuse_to_overwrite(args: &Bench, target: &Target) -> anyhow::Result<()> {
+    let is_own = args.overwrite || target.url.export_path.ends_with(OWN_SUFFIX);
+    if target.object.is_none() || !args.load.rw.is_write() || is_own {
+        return Ok(());
+    }
+    file_of(target)?;
+    Err(refusal(
+        format!("write to {}: it holds data, which would be lost", target.url),
+        format!("name a file *{OWN_SUFFIX} with --create, or use --overwrite to overwrite its data"),
+    ))
+}
+
+/// Opens the file. With --create, makes it first, of this size.
 fn open(args: &Bench, target: &Target, size: u64) -> anyhow::Result<FileHandle> {
-    let writes = args.load.rw.is_write();
     if target.object.is_some() || !args.create {
-        let (file, _) = file_of(target)?;
-        if writes && !args.overwrite && !target.url.export_path.ends_with(OWN_SUFFIX) {
-            return Err(refusal(
-                format!("write to {}: it holds data, which would be lost", target.url),
-                format!("name a file *{OWN_SUFFIX} with --create, or use --overwrite to overwrite its data"),
-            ));
-        }
-        return Ok(file);
+        return file_of(target).map(|(file, _)| file);
     }
     let Some((dir, name)) = &target.place else {
         return Err(refusal(format!("create {}: it names no file", target.url), "add a name: nfs://HOST/EXPORT/x.bench"));

@@ -97,6 +97,10 @@ pub(super) fn run(args: &Counters) -> anyhow::Result<()> {
 /// The directory that the user named, as an absolute path. Fails if it has no segment of a mount.
 fn of_mount(named: &Path) -> anyhow::Result<PathBuf> {
     let directory = std::path::absolute(named).map_err(|_| no_mount(named, "the path is empty"))?;
+    let runtime = dnfs::mount::runtime_root();
+    if directory.parent() == Some(&runtime) {
+        runtime::check(&runtime)?;
+    }
     match directory.join("segment").metadata() {
         Ok(_) => Ok(directory),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {

@@ -44,9 +44,9 @@ Examples:
   millrace nfs give-up --force /db
 
 Ends a mount of `millrace exec` or `millrace mount` on this host: its keeper and its shared memory.
-The server first commits everything that programs have written. If it does not answer,
-the command fails after some 12 s, and names each file with uncommitted data by its number on the server. Run it as
-the user of the mount.
+The server first commits everything that programs have written. If it does not answer, the command
+fails after some 12 s, and names each file with uncommitted data by its number on the server. Run it
+as the user of the mount.
 
 With --force the mount ends nevertheless, and this data is lost. Programs that use the mount
 continue without it: calls on open files get ESTALE, and calls that wait for the server wait until

@@ -54,7 +54,10 @@ fn check_programs(programs: &[(&str, &str)]) -> anyhow::Result<()> {
 fn check_urls(args: &Attach, urls: &[IscsiUrl]) -> anyhow::Result<()> {
     for (index, url) in urls.iter().enumerate() {
         if urls.iter().take(index).any(|other| other.to_string() == url.to_string()) {
-            return Err(refusal(format!("use {url} twice"), "name each LUN once; several portals of one LUN are in one URL"));
+            return Err(refusal(
+                format!("{url} is named twice"),
+                "name each LUN once; several portals of one LUN are in one URL",
+            ));
         }
     }
     let kind = args.mkfs.map(FileSystem::from).filter(|kind| *kind != FileSystem::Btrfs);

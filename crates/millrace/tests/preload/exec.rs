@@ -2,7 +2,7 @@
 //! program that it runs.
 
 use crate::support::filer::Filer;
-use crate::support::{Scratch, millrace, preload_library, skip, succeed, text};
+use crate::support::{Scratch, may_make_namespaces, millrace, preload_library, skip, succeed, text};
 use std::process::{Command, Output};
 
 fn exec(mount: &str) -> Command {
@@ -23,6 +23,25 @@ fn refused(mount: &str, scratch: &Scratch, parts: &[&str]) {
     }
     assert!(said.lines().filter(|line| line.starts_with("millrace: ")).count() == 1, "one message: {said}");
     assert!(!witness.exists(), "{mount}: the program was started");
+}
+
+#[test]
+fn a_path_at_which_something_is_mounted_is_refused_even_if_its_root_is_empty() {
+    if !may_make_namespaces() {
+        return;
+    }
+    let scratch = Scratch::new("exec-mounted");
+    let filer = Filer::start(&scratch, &[]);
+    let directory = scratch.folder("mounted");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-ec", "mount -t tmpfs empty \"$0\"; exec \"$@\""]).arg(&directory);
+    command.arg(millrace().get_program()).env("MILLRACE_PRELOAD", preload_library());
+    command.args(["exec", "--mount", &format!("{}={}", directory.display(), filer.url), "--", "true"]);
+    let output = command.output().unwrap();
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let fix = format!("hint: umount {}", directory.display());
+    assert!(said.contains("empty is mounted there") && said.contains(&fix), "{said}");
 }
 
 #[test]

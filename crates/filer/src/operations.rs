@@ -59,7 +59,7 @@ fn size_allowed(size: Option<u64>) -> Result<(), Error> {
     if size.is_some_and(|size| size > FILE_BYTES_MAX) { Err(Error::TooBig) } else { Ok(()) }
 }
 
-/// Refuses an object that is not a directory.
-fn is_directory(attr: &Attr) -> Result<(), Error> {
+/// Refuses every object but a directory.
+fn require_directory(attr: &Attr) -> Result<(), Error> {
     if attr.kind == volume::Kind::Directory { Ok(()) } else { Err(Error::NotDirectory) }
 }

@@ -54,13 +54,11 @@ mod tests {
     }
 
     #[test]
-    fn each_command_of_storage_load_and_laboratory_and_its_subcommands_have_examples_and_exit_codes() {
+    fn each_command_and_subcommand_has_examples_and_exit_codes() {
         let mut found = Vec::new();
         visible(&command(), "millrace", &mut found);
-        let of_storage = ["nfs", "exec", "mount", "unmount", "serve", "volume", "lun", "iscsi"];
-        let of_laboratory = ["orders", "compare", "diff", "history", "predict", "report", "shapes", "doctor", "guest"];
-        let is_meant = |name: &str| of_storage.contains(&name) || of_laboratory.contains(&name);
-        found.retain(|(path, _)| path.split(' ').nth(1).is_some_and(is_meant));
+        // clap's own command, and what packages and Millrace itself run.
+        found.retain(|(path, _)| !path.split(' ').any(|word| word == "help"));
         assert!(found.len() > 50, "{} commands", found.len());
         let is_complete = |text: &str, path: &str| {
             let shows = text.lines().any(|line| line.starts_with("  ") && format!("{line} ").contains(&format!("{path} ")));

@@ -19,7 +19,7 @@ use crate::process::{LivenessFiles, OpenedFile, this_process};
 pub(crate) struct LivenessFile(AtomicI32); // its descriptor; -1: not opened yet
 
 impl LivenessFile {
-    /// A file that is not opened yet.
+    /// The file is opened later.
     pub(crate) const fn new() -> Self {
         Self(AtomicI32::new(-1))
     }

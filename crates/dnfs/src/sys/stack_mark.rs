@@ -102,8 +102,7 @@ impl MarkPlace {
         let local = libc::iovec { iov_base: (&raw mut found).cast(), iov_len: 8 };
         let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: 8 };
         let pid = rustix::process::getpid().as_raw_nonzero().get() as usize;
-        // SAFETY: the kernel writes eight bytes to `found`. It reads the other address, and reports an error if that is not
-        // mapped.
+        // SAFETY: the kernel writes eight bytes to `found`. It checks the other address: an unmapped one gives an error.
         let read =
             unsafe { call(libc::SYS_process_vm_readv, [pid, &raw const local as usize, 1, &raw const remote as usize, 1, 0]) };
         read == -(libc::EFAULT as isize) || read == 8 && found != word

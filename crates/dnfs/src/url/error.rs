@@ -30,7 +30,7 @@ pub enum UrlError {
         /// The text.
         url: String,
     },
-    /// A port after a host that is not the last one.
+    /// A host other than the last one has a port.
     #[error("URL {url} gives one of several hosts a port of its own")]
     PortPlace {
         /// The text.
@@ -42,7 +42,7 @@ pub enum UrlError {
         /// The text.
         url: String,
     },
-    /// A port that is not a number from 1 to 65535.
+    /// The port is invalid; valid ports are 1 to 65535.
     #[error("the port {port:?} in the URL is not a number from 1 to 65535")]
     Port {
         /// The text in its place.

@@ -2,7 +2,7 @@
 
 use volume::{Attr, Error, Node, Subject, Wcc};
 
-use super::{Operator, allowed, is_directory};
+use super::{Operator, allowed, require_directory};
 
 /// The attributes around the changes of the two directories of a rename.
 type Renamed = [Option<Wcc>; 2];
@@ -11,14 +11,14 @@ impl Operator<'_> {
     /// The attributes of a directory in which the caller may look up names.
     pub(crate) fn searchable<'s>(&'s self, dir: &'s Node) -> Result<Subject<'s>, Error> {
         let attr = self.subject(dir)?;
-        is_directory(&attr)?;
+        require_directory(&attr)?;
         allowed(self.caller.may_search(&attr))?;
         Ok(attr)
     }
 
     /// Checks that the caller may list a directory with these attributes.
     pub(crate) fn may_list(&self, dir: &Node, attr: Attr) -> Result<(), Error> {
-        is_directory(&attr)?;
+        require_directory(&attr)?;
         allowed(self.caller.may_list(&self.volume.subject(dir, attr)))
     }
 
@@ -53,7 +53,7 @@ impl Operator<'_> {
             return Err(Error::Invalid);
         }
         let (from_attr, to_attr) = (self.searchable(from_dir)?, self.subject(to_dir)?);
-        is_directory(&to_attr)?;
+        require_directory(&to_attr)?;
         let may_move = |moved: &Subject<'_>| {
             self.may_remove(&from_attr, moved)?;
             allowed(self.caller.may_add(&to_attr) && self.caller.may_move(moved, from_dir != to_dir))
@@ -65,7 +65,7 @@ impl Operator<'_> {
     /// Gives an object another name. **Durability**: the name is durable when this returns.
     pub(crate) fn link(&self, node: &Node, dir: &Node, name: &[u8]) -> Result<Option<Wcc>, Error> {
         let attr = self.subject(dir)?;
-        is_directory(&attr)?;
+        require_directory(&attr)?;
         allowed(self.caller.may_add(&attr))?;
         self.volume.link(node, dir, name).map(|(_, around)| around)
     }

@@ -100,7 +100,7 @@ pub fn update_in_place(directory: &Path) -> Result<(), AttachError> {
     set().map_err(|source| AttachError::InPlace { directory: directory.to_owned(), source })
 }
 
-/// Makes the kernel forget a device that it knows as a member of a file system that is not mounted: another device will soon
+/// Makes the kernel forget the device as a member of an unmounted file system: another device will soon
 /// have its number. Does nothing without btrfs-progs: the kernel then notices when it examines the device again.
 pub(crate) fn forget(device: &str) {
     if Path::new(MOUNTED).exists() {

@@ -79,7 +79,7 @@ pub(crate) enum Operation<'a> {
     Nothing,
     /// DESTROY: the last request.
     Destroy,
-    /// FALLOCATE with a mode that is not possible.
+    /// FALLOCATE with an unsupported mode.
     NoFallocate,
     Other,
 }

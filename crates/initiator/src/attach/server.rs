@@ -257,7 +257,7 @@ fn check(operation: &Operation<'_>, shape: &Shape) -> Result<(), Errno> {
     }
 }
 
-/// The reply to a request that is not for the LUN. `None` if it gets no reply.
+/// The reply to a request about the connection or the file system, not about the LUN. `None` if it gets no reply.
 fn other(operation: &Operation<'_>, shape: &Shape) -> Option<Result<Vec<u8>, Errno>> {
     Some(match *operation {
         Operation::Init { major, readahead, flags, .. } => {

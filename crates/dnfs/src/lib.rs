@@ -2,7 +2,7 @@
 //!
 //! Three layers, over one object of the process:
 //! - `rpc`: channels. A channel is one TCP connection, with or without TLS, driven by the caller that waits on it. It
-//!   reconnects and resends unanswered calls.
+//!   reconnects and resends unanswered calls, of any program: a `Route` names program, server and retry policy.
 //! - `nfs3`: [`Client`], the procedures of one export, typed, on a few channels per process. It waits for a server that does not
 //!   respond, unless the mount is soft. Only this folder sees structures of NFSv3; others see the types of [`mod@file`], which belong
 //!   to no version.

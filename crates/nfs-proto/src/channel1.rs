@@ -9,7 +9,7 @@
 //! The program number is in the range that RFC 5531 13.3.2 leaves to the operator of the servers. A server that does not know the program
 //! answers PROG_UNAVAIL, and the client works without it.
 
-use crate::nfs3::FileHandle;
+pub use crate::nfs3::FileHandle as RootHandle;
 use crate::xdr::{xdr_enum, xdr_struct};
 
 /// Program number, from the range that is defined locally (RFC 5531 13.3.2); it reads " MLR".
@@ -44,7 +44,7 @@ xdr_struct! {
         /// The secret of the mount, which its processes share. 0: the process shares no mount with others, and cannot fence another one.
         secret: u64,
         /// A handle of the export.
-        root: FileHandle,
+        root: RootHandle,
     }
 }
 
@@ -99,7 +99,7 @@ mod tests {
             channel: 3,
             generation: 7,
             secret: 9,
-            root: FileHandle::new(&[5; 8]).unwrap(),
+            root: RootHandle::new(&[5; 8]).unwrap(),
         };
         let mut bytes = Vec::new();
         encode_to(&attach, &mut bytes);

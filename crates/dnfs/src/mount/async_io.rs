@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::file::{FsError, Stability};
 use crate::limits::{ASYNC_DEPTH_MAX, PIPELINE_SOCKET_BYTES};
 use crate::nfs3::async_calls::{Calls, Entry, Found, Held, Refused as RefusedByServer};
-use crate::nfs3::types::{handle, stable_how};
+use crate::nfs3::types::has_valid_size;
 use crate::rpc::calls::Calls as _;
 use crate::rpc::io_slices::total;
 use crate::rpc::lane::Lane;
@@ -111,10 +111,10 @@ impl<'m> AsyncIo<'m> {
 
     /// Sends the accepted requests.
     pub fn send(&mut self, finished: &mut Vec<Finished<'m>>) {
-        let service = &self.mount.client.service;
+        let route = &self.mount.client.route;
         for side in [&mut self.reads, &mut self.writes] {
             if side.calls.has_unsent() {
-                let sent = side.lane.send(service, &mut side.calls);
+                let sent = side.lane.send(route, &mut side.calls);
                 side.given_up(sent, finished);
             }
         }
@@ -123,12 +123,12 @@ impl<'m> AsyncIo<'m> {
 
     /// Takes the replies that have arrived. `readable` shows which of [`Self::sockets`] have data.
     pub fn receive(&mut self, readable: [bool; 2], finished: &mut Vec<Finished<'m>>) {
-        let service = &self.mount.client.service;
+        let route = &self.mount.client.route;
         for (side, readable) in [&mut self.reads, &mut self.writes].into_iter().zip(readable) {
             let received = if readable {
-                side.lane.receive(service, &mut side.calls)
+                side.lane.receive(route, &mut side.calls)
             } else {
-                side.lane.look_for_unanswered(service, &mut side.calls)
+                side.lane.look_for_unanswered(route, &mut side.calls)
             };
             side.finish(self.mount, finished);
             side.given_up(received, finished);
@@ -146,10 +146,10 @@ impl<'m> AsyncIo<'m> {
 
     /// Called if nothing arrived for 250 ms.
     pub fn silent(&mut self, finished: &mut Vec<Finished<'m>>) {
-        let service = &self.mount.client.service;
+        let route = &self.mount.client.route;
         for side in [&mut self.reads, &mut self.writes] {
             if side.lane.in_flight() > 0 {
-                let waited = side.lane.silent(service, &mut side.calls);
+                let waited = side.lane.silent(route, &mut side.calls);
                 side.given_up(waited, finished);
             }
         }
@@ -171,7 +171,7 @@ impl<'m> Side<'m> {
         (bytes, bytes_max): (usize, u32),
         hold: impl FnOnce(&IoRequest<'m>) -> Result<Held<'m>, Refused>,
     ) -> Offered<'m> {
-        let Some(file) = handle_of(slot).ok().and_then(|file| handle(&file).ok()) else { return Offered::Alone(request) };
+        let Some(file) = handle_of(slot).ok().filter(has_valid_size) else { return Offered::Alone(request) };
         if bytes == 0 || bytes > bytes_max as usize {
             return Offered::Alone(request);
         }
@@ -232,7 +232,7 @@ impl Mount {
         others: usize,
     ) -> Result<Held<'m>, Refused> {
         let size_moment = slot.size_moment();
-        let stable = stable_how(if self.client.always_stable { Stability::FileSync } else { wanted });
+        let stable = if self.client.always_stable { Stability::FileSync } else { wanted };
         let Ok(retention) = self.retention() else { return Err(Refused::Alone) };
         let guard = match retention {
             None => None,

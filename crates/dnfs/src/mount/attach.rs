@@ -9,7 +9,6 @@ use super::keeper_process::be_user;
 use super::served::{Served, Waiting, ask, retire_if_replaced};
 use super::stored_parts::{client_of, lock, stored_of};
 use super::{Mount, MountSpec, mount_paths};
-use crate::call_notes::CallNotes;
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::FsError;
@@ -93,9 +92,8 @@ impl Mount {
     fn new(spec: &MountSpec, who: &Credentials, mut client: Client, segment: Segment) -> Result<Self, Error> {
         let options = &spec.url.options;
         let members = Arc::clone(segment.members());
-        client.service.call_notes = Some(CallNotes::new(segment.memory(), Arc::clone(&members)));
-        client.service.share(&segment);
-        client.service.leases = Some(Arc::clone(&members));
+        client.route.share(&segment);
+        client.route.membership.hold_leases(Arc::clone(&members));
         members.fence_by(Box::new(FenceClient::of(&client, &spec.url, who)));
         if options.slot_count.is_some() || options.one_writer {
             // If the limit cannot be enforced, attaching fails.

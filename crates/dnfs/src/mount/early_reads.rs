@@ -7,12 +7,11 @@ use nfs_proto::xdr::{Reader, Writer};
 
 use super::FileRef;
 use super::io::Changes;
+use crate::file::FileHandle;
 use crate::limits::{EARLY_AGE_MS, EARLY_LARGE_BYTES, EARLY_LARGE_COUNT, EARLY_SMALL_BYTES, EARLY_SMALL_COUNT, UNRESPONSIVE_MS};
 use crate::nfs3::io::check_count;
 use crate::nfs3::read::{self, READ};
-use crate::nfs3::read_reply::ReadHead;
-use crate::nfs3::types::WireHandle;
-use crate::rpc::calls::Calls;
+use crate::rpc::calls::{Calls, ReadHead};
 use crate::rpc::fault::Fault;
 use crate::rpc::io_slices::ReceiveList;
 use crate::sys::region::Region;
@@ -46,7 +45,7 @@ enum State {
 struct Early {
     state: State,
     key: Key,
-    handle: Option<WireHandle>,
+    handle: Option<FileHandle>,
     offset: u64,
     asked: usize,
     count: usize, // bytes received
@@ -135,7 +134,7 @@ impl EarlyReads {
     pub(super) fn add(
         &mut self,
         key: Key,
-        handle: WireHandle,
+        handle: FileHandle,
         offset: u64,
         bytes: usize,
         (is_large, bytes_max): (bool, usize),
@@ -283,7 +282,7 @@ const fn start_of(place: usize) -> usize {
 }
 
 impl Calls for EarlyReads {
-    const TARGETS: bool = true;
+    const READ_HEAD_BYTES: usize = read::HEAD_BYTES;
 
     fn next_call(&mut self, _in_flight: usize) -> Option<usize> {
         self.unsent.pop_front()
@@ -295,7 +294,7 @@ impl Calls for EarlyReads {
 
     fn encode(&self, call: usize, out: &mut Writer<'_>) {
         let Some(Early { handle: Some(file), offset, asked, .. }) = self.reads.get(call) else { return };
-        read::encode(*file, *offset, *asked, out);
+        read::encode(file, *offset, *asked, out);
     }
 
     fn target_bytes(&self, call: usize) -> usize {
@@ -317,8 +316,12 @@ impl Calls for EarlyReads {
         }
     }
 
+    fn read_head(bytes: &[u8], data_bytes_max: usize) -> Option<ReadHead> {
+        read::head(bytes, data_bytes_max)
+    }
+
     fn received(&mut self, call: usize, head: &ReadHead) {
-        self.came(call, head.count as usize, head.eof);
+        self.came(call, head.data_bytes, head.eof);
     }
 
     fn reply(&mut self, call: usize, results: &mut Reader<'_>) -> Result<(), Fault> {
@@ -354,7 +357,7 @@ mod tests {
 
     /// Adds a READ of this size and returns its place.
     fn add(reads: &mut EarlyReads, key: Key, offset: u64, bytes: usize) -> Option<usize> {
-        let file = WireHandle::new(&[1; 8]).unwrap();
+        let file = FileHandle::new(&[1; 8]).unwrap();
         assert!(reads.add(key, file, offset, bytes, (false, 1 << 20), 0)? <= bytes);
         reads.next_call(0)
     }

@@ -28,14 +28,14 @@ impl FenceClient {
         let options = &mut url.options;
         (options.soft, options.retries, options.resend_after) = (true, 0, Duration::from_millis(FENCE_CALL_MS));
         (options.slot_count, options.channel_count) = (None, 1);
-        let mount_secret = client.service.mount_secret;
+        let mount_secret = client.route.membership.secret;
         Self { parts: client.offered(), url, who: who.clone(), mount_secret, client: OnceLock::new() }
     }
 
     fn client(&self) -> Option<&Client> {
         let make = || {
             let mut client = Client::from_parts(self.parts, &self.url, &self.who).ok()?;
-            client.service.mount_secret = self.mount_secret;
+            client.route.membership.secret = self.mount_secret;
             Some(Box::new(client))
         };
         self.client.get_or_init(make).as_deref()

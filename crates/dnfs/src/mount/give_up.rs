@@ -93,7 +93,7 @@ impl Observer {
         let parts = self.segment.parts().and_then(|stored| parts_of(&stored));
         let parts = parts.ok_or(SegmentError::Foreign("a segment without a server"))?;
         let mut client = Client::from_parts(parts, &url, &Credentials::of_process())?;
-        client.service.share(&self.segment);
+        client.route.share(&self.segment);
         client.check_volume()
     }
 

@@ -18,7 +18,7 @@ use super::{FileRef, Mount, handle_of};
 use crate::error::Error;
 use crate::event_count::EventCount;
 use crate::limits::{EARLY_AGE_MS, EARLY_PAUSE_MS, EARLY_SMALL_BYTES, HOLDER_CHECK_MS};
-use crate::nfs3::types::handle;
+use crate::nfs3::types::has_valid_size;
 use crate::process::this_process;
 use crate::rpc::early_lane::{Broken, EarlyLane};
 use crate::rpc::io_slices::total;
@@ -146,7 +146,7 @@ impl Mount {
             return offset; // after the key: the server has everything that was written before it
         }
         let end = offset.saturating_add(bytes as u64).min(slot.size_known().unwrap_or(i64::MAX as u64));
-        let Some(file) = handle_of(slot).ok().and_then(|file| handle(&file).ok()) else { return offset };
+        let Some(file) = handle_of(slot).ok().filter(has_valid_size) else { return offset };
         let kept = self.client.pool.kept();
         let bytes_max = (bytes > EARLY_SMALL_BYTES, self.client.parts.rtmax as usize);
         let sent = self.read_ahead.with(|engine| {
@@ -180,7 +180,7 @@ impl Mount {
             if !engine.reads.has_unsent() {
                 return at.min(end.max(offset));
             }
-            let sent = engine.lane.send(&self.client.service, kept, &mut engine.reads);
+            let sent = engine.lane.send(&self.client.route, kept, &mut engine.reads);
             if engine.check(sent) { at.min(end.max(offset)) } else { offset }
         });
         sent.unwrap_or(offset)
@@ -304,7 +304,7 @@ impl Mount {
 
     /// Receives a reply. The counters contain the time that the program waited for it.
     fn receive_early(&self, engine: &mut Engine, begun_ns: u64) -> bool {
-        let received = engine.lane.receive(&self.client.service, &mut engine.reads);
+        let received = engine.lane.receive(&self.client.route, &mut engine.reads);
         let took = Duration::from_nanos(monotonic_ns().saturating_sub(begun_ns));
         for bytes in engine.reads.answered.drain(..) {
             self.client.counts.read_bytes.fetch_add(bytes as u64, Relaxed);

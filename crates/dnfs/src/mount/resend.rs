@@ -163,7 +163,7 @@ impl Mount {
     /// late, over newer data, so the newer data is resent as far as it is retained. Does nothing if the server fences: it then
     /// executed nothing late.
     pub(super) fn restore_newer(&self) -> Result<(), Error> {
-        if self.client.service.uses_attach() {
+        if self.client.route.uses_attach() {
             return Ok(());
         }
         let Some(retention) = self.retention_if_there()? else { return Ok(()) };

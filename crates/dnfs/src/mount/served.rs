@@ -17,7 +17,7 @@ use crate::limits::{ASK_TIME_MS, GONE_ASK_MS, GONE_PAUSE_MS_MIN, UNRESPONSIVE_MS
 use crate::nfs3::client::{Client, MountParts};
 use crate::options::{GonePolicy, Options};
 use crate::rpc::events::Cause;
-use crate::rpc::service::RetryPolicy;
+use crate::rpc::route::RetryPolicy;
 use crate::segment::runtime_root::runtime_root;
 use crate::segment::url_notes::UrlRoot;
 use crate::segment::{RuntimeDir, Segment, SegmentError, local};
@@ -199,7 +199,7 @@ pub(super) struct Waiting {
 impl Waiting {
     /// Begins to wait. `client` only reports the wait.
     pub(super) fn begin(client: Client) -> Self {
-        let limit = match client.service.retry_policy {
+        let limit = match client.route.retry_policy {
             RetryPolicy::Soft(limit) => Some(limit),
             RetryPolicy::Hard | RetryPolicy::Mounting => None,
         };
@@ -212,7 +212,7 @@ impl Waiting {
     /// `error`, the server's last answer, if the time of a soft mount is over; [`Error::ExportGone`] if the server
     /// exports nothing and `gone=error` is set.
     pub(super) fn go_on(&mut self, segment: &Segment, error: Error, is_refused: bool) -> Result<u32, Error> {
-        let (service, waited) = (&self.client.service, self.since.elapsed());
+        let (route, waited) = (&self.client.route, self.since.elapsed());
         if is_refused && self.client.gone_policy != GonePolicy::Wait {
             return Err(Error::ExportGone { server: self.client.server() });
         }
@@ -221,9 +221,9 @@ impl Waiting {
         }
         if is_refused {
             segment.export_state().note_gone();
-            service.gone.gone(self.client.server(), waited);
+            self.client.gone.gone(self.client.server(), waited);
         } else if waited >= Duration::from_millis(UNRESPONSIVE_MS) {
-            service.report_unresponsive(Cause::NoReply, waited);
+            route.report_unresponsive(Cause::NoReply, waited);
         }
         sleep(Duration::from_millis(GONE_ASK_MS.min(GONE_PAUSE_MS_MIN * u64::from(self.rounds) * u64::from(self.rounds))));
         self.rounds = (self.rounds * 2).min(ROUNDS_MAX);
@@ -232,7 +232,7 @@ impl Waiting {
 
     /// Ends the wait: the server answered.
     pub(super) fn end(&self) {
-        self.client.service.gone.served(self.client.server());
-        self.client.service.note_answer();
+        self.client.gone.served(self.client.server());
+        self.client.route.endpoints.note_answer();
     }
 }

@@ -1,9 +1,6 @@
 //! The server and the root of a mount, as its segment holds them.
 
-use std::sync::Arc;
-
 use super::MountSpec;
-use crate::call_notes::CallNotes;
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::{FILE_HANDLE_BYTES_MAX, FileHandle};
@@ -19,8 +16,7 @@ pub(super) fn client_of(segment: &Segment, url_root: &UrlRoot, spec: &MountSpec,
     };
     let parts = MountParts { root: url_root.root, host: url_root.host, ..of_segment };
     let mut client = Client::from_parts(parts, &spec.url, who)?;
-    client.service.call_notes = Some(CallNotes::new(segment.memory(), Arc::clone(segment.members())));
-    client.service.share(segment);
+    client.route.share(segment);
     Ok(client)
 }
 

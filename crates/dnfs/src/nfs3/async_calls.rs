@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Instant;
 
-use nfs_proto::nfs3::{NfsStatus, Procedure, ReadArgs, ReadResult, StableHow, WriteArgsHead, WriteResult};
+use nfs_proto::nfs3::{NfsStatus, Procedure, ReadArgs, ReadResult, WriteArgsHead, WriteResult};
 use nfs_proto::xdr::{Decode, Encode, Reader, Writer};
 
 use super::io::check_count;
-use super::types::{WireHandle, attributes_of, refusal, stability_of};
+use super::types::{attributes_of, handle, refusal, stability_of, stable_how};
 use crate::error::{Error, ProtocolError};
-use crate::file::{Attributes, Stability};
+use crate::file::{Attributes, FileHandle, Stability};
 use crate::mount::io_request::{IoRequest, IoWork};
 use crate::retention::WriteGuard;
 use crate::rpc::calls;
@@ -24,7 +24,7 @@ use crate::slot_limiter::SlotPermit;
 pub(crate) struct Entry<'m> {
     pub(crate) request: IoRequest<'m>,
     pub(crate) slot: &'m Slot,
-    pub(crate) file: WireHandle,
+    pub(crate) file: FileHandle,
     pub(crate) bytes: usize,
     pub(crate) begun: Instant,
     pub(crate) moment: AttrMoment,
@@ -36,7 +36,7 @@ pub(crate) struct Entry<'m> {
 /// The locks of a request, and the state when it was sent.
 pub(crate) enum Held<'m> {
     Read { resent: u32 },
-    Write { _guard: Option<WriteGuard<'m>>, size_moment: SizeMoment, stable: StableHow, wanted: Stability },
+    Write { _guard: Option<WriteGuard<'m>>, size_moment: SizeMoment, stable: Stability, wanted: Stability },
 }
 
 /// The result in a reply.
@@ -145,10 +145,13 @@ impl calls::Calls for Calls<'_> {
 
     fn encode(&self, call: usize, out: &mut Writer<'_>) {
         let Some(Entry { request, file, bytes, held, .. }) = self.entry(call) else { return };
-        let (file, offset, count) = (*file, request.offset, *bytes as u32);
+        let Ok(file) = handle(file) else { return };
+        let (offset, count) = (request.offset, *bytes as u32);
         match held {
             Held::Read { .. } => ReadArgs { file, offset, count }.encode(out),
-            Held::Write { stable, .. } => WriteArgsHead { file, offset, count, stable: *stable, data_bytes: count }.encode(out),
+            Held::Write { stable, .. } => {
+                WriteArgsHead { file, offset, count, stable: stable_how(*stable), data_bytes: count }.encode(out);
+            }
         }
     }
 

@@ -13,8 +13,9 @@ use crate::nfs3::types::{self as convert, refusal};
 use crate::options::GonePolicy;
 use crate::process::this_process;
 use crate::rpc::fault::Fault;
+use crate::rpc::gone_report::GoneReport;
 use crate::rpc::pool::Pool;
-use crate::rpc::service::{RetryPolicy, Service};
+use crate::rpc::route::{RetryPolicy, Route};
 use crate::rpc::tls_config::TlsConfig;
 use crate::slot_limiter::{SlotLimiter, SlotPermit};
 use crate::sys::clock;
@@ -96,7 +97,7 @@ impl CallCounts {
 /// in a child after fork, which makes its own connections. Reading, writing and committing do not allocate.
 #[derive(Debug)]
 pub struct Client {
-    pub(crate) service: Service,
+    pub(crate) route: Route,
     pub(crate) pool: Pool,
     pub(crate) parts: MountParts,
     /// `rtmax` and `wtmax` of the server, which the URL may lower.
@@ -105,6 +106,8 @@ pub struct Client {
     pub(crate) slot_limiter: Option<SlotLimiter>,
     pub(crate) always_stable: bool,
     pub(crate) gone_policy: GonePolicy,
+    /// Reports that the server no longer exports the volume.
+    pub(crate) gone: GoneReport,
     /// Bytes of one WRITE of available data: more than the server prefers, unless the URL sets a size.
     pub(crate) gathered_bytes: u32,
     pub(crate) counts: CallCounts,
@@ -123,7 +126,7 @@ impl Client {
     /// The address of the server that is in use.
     #[must_use]
     pub fn server(&self) -> SocketAddr {
-        self.service.server()
+        self.route.server()
     }
 
     /// Mounts what `url` names: MNT, then FSINFO.
@@ -186,8 +189,8 @@ impl Client {
     /// No memory for the table of `slots=`.
     pub(crate) fn with_credentials(&self, url: &NfsUrl, who: &Credentials) -> Result<Self, Error> {
         let mut client =
-            Self::assemble(self.offered(), url, &who.for_url(url), self.service.retry_policy, self.service.tls_config.clone())?;
-        client.service.share_with(&self.service);
+            Self::assemble(self.offered(), url, &who.for_url(url), self.route.retry_policy, self.route.tls_config.clone())?;
+        client.route.share_with(&self.route);
         Ok(client)
     }
 
@@ -209,7 +212,7 @@ impl Client {
     /// # Errors
     /// The server does not answer.
     pub(crate) fn fence(&self, number: u64) -> Result<bool, Error> {
-        self.pool.with(|channel| channel.fence(&self.service, number))
+        self.pool.with(|channel| channel.fence(&self.route, number))
     }
 
     /// Closes the connection, for a client that is seldom used.
@@ -234,8 +237,8 @@ impl Client {
             write_bytes: count(&self.counts.write_bytes),
             commit_calls: count(&self.counts.commit_calls),
             other_calls: count(&self.counts.other_calls),
-            resends: count(&self.service.resends),
-            reconnects: count(&self.service.reconnects),
+            resends: count(&self.route.counts.resends),
+            reconnects: count(&self.route.counts.reconnects),
         }
     }
 
@@ -252,16 +255,15 @@ impl Client {
         retry_policy: RetryPolicy,
         tls_config: Option<TlsConfig>,
     ) -> Result<Self, Error> {
-        let mut service = Service::new(parts.server, NFS, who, retry_policy);
-        service.resend_after = url.options.resend_after;
-        service.fence = url.options.fence;
-        service.privileged_port = url.options.privileged_port;
-        service.tls_config = tls_config;
-        service.root = crate::nfs3::types::handle(&parts.root).ok();
-        service.gone.export = url.export_path.as_str().into();
-        service.local.clone_from(&url.options.local);
+        let mut route = Route::new(parts.server, NFS, who, retry_policy);
+        route.resend_after = url.options.resend_after;
+        route.fence = url.options.fence;
+        route.privileged_port = url.options.privileged_port;
+        route.tls_config = tls_config;
+        route.root = Some(parts.root);
+        route.local.clone_from(&url.options.local);
         if retry_policy == RetryPolicy::Mounting {
-            service.resend_after = service.resend_after.min(export::MOUNT_ANSWER);
+            route.resend_after = route.resend_after.min(export::MOUNT_ANSWER);
         }
         let always_stable = url.options.stable == crate::options::StablePolicy::Always;
         let offered = (parts.rtmax, parts.wtmax);
@@ -272,13 +274,14 @@ impl Client {
             ..parts
         };
         Ok(Self {
-            service,
+            route,
             pool: Pool::new(url.options.channel_count),
             parts,
             offered,
             slot_limiter: url.options.slot_count.map(SlotLimiter::alone).transpose().map_err(no_slot_table)?,
             always_stable,
             gone_policy: url.options.gone,
+            gone: GoneReport::of(&url.export_path),
             gathered_bytes,
             counts: CallCounts::default(),
             proven: AtomicU64::new(0),
@@ -353,12 +356,12 @@ impl Client {
         loop {
             let slots = self.admit(1);
             single.again();
-            resent |= self.pool.with(|channel| channel.run(&self.service, &mut single))?;
+            resent |= self.pool.with(|channel| channel.run(&self.route, &mut single))?;
             drop(slots); // not held while waiting
             if single.status != NfsStatus::JukeBox {
                 return Ok((single.status, resent));
             }
-            pause.wait(&self.service);
+            pause.wait(&self.route);
         }
     }
 
@@ -368,11 +371,11 @@ impl Client {
     /// # Errors
     /// The server's refusal; [`Error::TimedOut`].
     pub(crate) fn getattr_within(&mut self, object: &FileHandle, time: Duration) -> Result<Attributes, Error> {
-        let before = (self.service.retry_policy, self.service.resend_after, self.gone_policy);
-        (self.service.retry_policy, self.service.resend_after) = (RetryPolicy::Soft(time), before.1.min(time));
+        let before = (self.route.retry_policy, self.route.resend_after, self.gone_policy);
+        (self.route.retry_policy, self.route.resend_after) = (RetryPolicy::Soft(time), before.1.min(time));
         self.gone_policy = GonePolicy::Error;
         let answer = self.getattr(object);
-        (self.service.retry_policy, self.service.resend_after, self.gone_policy) = before;
+        (self.route.retry_policy, self.route.resend_after, self.gone_policy) = before;
         answer
     }
 
@@ -388,7 +391,7 @@ impl Client {
     }
 
     pub(crate) fn incomplete(&self, what: &'static str) -> Error {
-        Error::Protocol { server: self.service.server(), source: crate::error::ProtocolError::Missing(what) }
+        Error::Protocol { server: self.route.server(), source: crate::error::ProtocolError::Missing(what) }
     }
 
     /// Limits and preferences of the server, RFC 1813 3.3.19.
@@ -410,10 +413,10 @@ impl Jukebox {
         Self { pause: Duration::from_millis(JUKEBOX_MS_MIN) }
     }
 
-    pub(crate) fn wait(&mut self, service: &Service) {
+    pub(crate) fn wait(&mut self, route: &Route) {
         let mut left = self.pause;
         while !left.is_zero() {
-            service.renew_leases();
+            route.membership.renew_leases();
             let part = left.min(SOCKET_TIMEOUT);
             clock::sleep(part);
             left -= part;

@@ -49,7 +49,7 @@ impl Client {
             let count = permit.as_ref().map_or(left, |permit| permit.count().min(left));
             calls.end = calls.end_of(count);
             self.counts.commit_calls.fetch_add(count as u64, Ordering::Relaxed);
-            self.pool.with(|channel| channel.run(&self.service, &mut calls))?;
+            self.pool.with(|channel| channel.run(&self.route, &mut calls))?;
             left -= count;
         }
         for (place, answer) in calls.answers.into_iter().enumerate() {

@@ -10,7 +10,7 @@ use crate::nfs3::procedures::NFS;
 use crate::nfs3::single_call::call_once;
 use crate::nfs3::types::handle_of;
 use crate::rpc::program::Program;
-use crate::rpc::service::{MOUNT, PORTMAP, RetryPolicy, Service};
+use crate::rpc::route::{RetryPolicy, Route};
 use crate::rpc::tls_config::TlsConfig;
 use crate::url::{NfsUrl, host_key};
 use nfs_proto::mount3::{self, DirPath, MountArgs, MountResult, MountStatus};
@@ -23,6 +23,10 @@ use std::time::Duration;
 
 /// Longest wait for an answer while mounting.
 pub(crate) const MOUNT_ANSWER: Duration = Duration::from_secs(10);
+/// MOUNT version 3.
+const MOUNT: Program = Program { name: "MOUNT", number: mount3::PROGRAM, version: mount3::VERSION, procedures: None };
+/// Portmap version 2.
+const PORTMAP: Program = Program { name: "portmap", number: portmap2::PROGRAM, version: portmap2::VERSION, procedures: None };
 
 /// The result of MOUNT.
 #[derive(Debug)]
@@ -125,26 +129,26 @@ fn unknown_host(host: &str, source: io::Error) -> Error {
 /// The ports of a server's services.
 struct Places {
     nfs: SocketAddr,
-    mount: Service,
+    mount: Route,
 }
 
 impl Places {
     /// Uses a given port; otherwise looks for MOUNT on the NFS port; otherwise, if no port was given, asks portmap.
     fn find(url: &NfsUrl, server: SocketAddr, who: &Credentials, tls_config: Option<&TlsConfig>) -> Result<Self, Error> {
         let options = &url.options;
-        let service = |program: Program, port: u16| {
-            let mut service = Service::new(SocketAddr::new(server.ip(), port), program, who, RetryPolicy::Mounting);
-            service.resend_after = options.resend_after.min(MOUNT_ANSWER);
-            service.privileged_port = options.privileged_port;
-            service.local.clone_from(&options.local);
+        let route_to = |program: Program, port: u16| {
+            let mut route = Route::new(SocketAddr::new(server.ip(), port), program, who, RetryPolicy::Mounting);
+            route.resend_after = options.resend_after.min(MOUNT_ANSWER);
+            route.privileged_port = options.privileged_port;
+            route.local.clone_from(&options.local);
             // Portmap is unencrypted. If it returns a wrong port, the TLS handshake fails there.
-            service.tls_config = tls_config.filter(|_| program.number != PORTMAP.number).cloned();
-            service
+            route.tls_config = tls_config.filter(|_| program.number != PORTMAP.number).cloned();
+            route
         };
         if let Some(port) = options.mount_port {
-            return Ok(Self { nfs: server, mount: service(MOUNT, port) });
+            return Ok(Self { nfs: server, mount: route_to(MOUNT, port) });
         }
-        let mount = service(MOUNT, server.port());
+        let mount = route_to(MOUNT, server.port());
         let error = match null(&mount) {
             Ok(()) => return Ok(Self { nfs: server, mount }),
             Err(error) => error,
@@ -154,34 +158,34 @@ impl Places {
             return Err(error);
         }
         if options.nfs_port.is_some() {
-            null(&service(NFS, server.port())).map_err(name_version)?;
+            null(&route_to(NFS, server.port())).map_err(name_version)?;
             return Err(Error::NoMountService { server, portmap_asked: false });
         }
-        let portmap = service(PORTMAP, portmap2::PORT);
+        let portmap = route_to(PORTMAP, portmap2::PORT);
         let port_of = |program: Program| port_of(&portmap, program);
         let nfs_port = match port_of(NFS) {
             Ok(port) => port.unwrap_or(server.port()),
             // No portmap either: the error of the NFS port is the better message.
             Err(_) => {
-                null(&service(NFS, server.port())).map_err(name_version)?;
+                null(&route_to(NFS, server.port())).map_err(name_version)?;
                 return Err(Error::NoMountService { server, portmap_asked: true });
             }
         };
         match port_of(MOUNT)? {
-            Some(port) => Ok(Self { nfs: SocketAddr::new(server.ip(), nfs_port), mount: service(MOUNT, port) }),
+            Some(port) => Ok(Self { nfs: SocketAddr::new(server.ip(), nfs_port), mount: route_to(MOUNT, port) }),
             None => {
-                null(&service(NFS, nfs_port)).map_err(name_version)?;
+                null(&route_to(NFS, nfs_port)).map_err(name_version)?;
                 Err(Error::NoMountService { server, portmap_asked: true })
             }
         }
     }
 }
 
-fn null(service: &Service) -> Result<(), Error> {
-    call_once(service, 0, &(), |_| Ok(()))
+fn null(route: &Route) -> Result<(), Error> {
+    call_once(route, 0, &(), |_| Ok(()))
 }
 
-fn port_of(portmap: &Service, program: Program) -> Result<Option<u16>, Error> {
+fn port_of(portmap: &Route, program: Program) -> Result<Option<u16>, Error> {
     let mapping = Mapping { program: program.number, version: program.version, protocol: portmap2::IPPROTO_TCP, port: 0 };
     let mut port = 0u32;
     call_once(portmap, portmap2::Procedure::GetPort.number(), &mapping, |results| {
@@ -191,7 +195,7 @@ fn port_of(portmap: &Service, program: Program) -> Result<Option<u16>, Error> {
     Ok(u16::try_from(port).ok().filter(|&port| port != 0))
 }
 
-fn list_exports(mount: &Service) -> Result<Vec<String>, Error> {
+fn list_exports(mount: &Route) -> Result<Vec<String>, Error> {
     let mut paths = Vec::new();
     call_once(mount, mount3::Procedure::Export.number(), &(), |results: &mut Reader<'_>| {
         paths = mount3::decode_exports(results)?.iter().map(|(path, _)| String::from_utf8_lossy(path.0).into_owned()).collect();
@@ -202,7 +206,7 @@ fn list_exports(mount: &Service) -> Result<Vec<String>, Error> {
 
 /// Mounts the path itself, otherwise the longest export above it, otherwise (if the server lists no exports) the longest part
 /// that works.
-fn mount_longest(mount: &Service, path: &str) -> Result<(FileHandle, Vec<Vec<u8>>), Error> {
+fn mount_longest(mount: &Route, path: &str) -> Result<(FileHandle, Vec<Vec<u8>>), Error> {
     let error = match mnt(mount, path) {
         Ok(root) => return Ok((root, Vec::new())),
         Err(error) => error,
@@ -231,7 +235,7 @@ fn is_below(path: &str, export: &str) -> bool {
     path.strip_prefix(export).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-fn mnt(mount: &Service, path: &str) -> Result<FileHandle, Error> {
+fn mnt(mount: &Route, path: &str) -> Result<FileHandle, Error> {
     let arguments = MountArgs { path: DirPath(path.as_bytes()) };
     let mut answer: Option<MountResult> = None;
     call_once(mount, mount3::Procedure::Mnt.number(), &arguments, |results| {

@@ -9,7 +9,7 @@ use crate::limits::{GONE_PAUSE_MS_MAX, GONE_PAUSE_MS_MIN};
 use crate::nfs3::client::{Client, Refusals};
 use crate::nfs3::types as convert;
 use crate::options::GonePolicy;
-use crate::rpc::service::RetryPolicy;
+use crate::rpc::route::RetryPolicy;
 use crate::segment::ExportState;
 use crate::sys::clock;
 use nfs_proto::nfs3::{GetAttrResult, NfsStatus, ObjectArgs, Procedure};
@@ -36,7 +36,7 @@ impl Client {
         if !matches!(status, NfsStatus::Stale | NfsStatus::BadHandle) {
             return Ok(false);
         }
-        let Some(export) = &self.service.export_state else { return Ok(false) };
+        let Some(export) = &self.route.endpoints.export_state else { return Ok(false) };
         if export.is_retired() {
             return Err(self.volume_replaced());
         }
@@ -53,16 +53,14 @@ impl Client {
 
     /// Waits until the server knows the root.
     fn await_export(&self, export: &ExportState) -> Result<(), Error> {
-        let limit = match (self.gone_policy, self.service.retry_policy) {
+        let limit = match (self.gone_policy, self.route.retry_policy) {
             (GonePolicy::Report, _) => Some(Duration::ZERO),
             (_, RetryPolicy::Soft(limit)) => Some(limit),
             _ => None,
         };
-        let noted = self.service.call_notes.as_ref().and_then(|notes| notes.note(Procedure::GetAttr.number(), Duration::ZERO));
+        let noted = self.route.membership.note_call(Procedure::GetAttr.number(), Duration::ZERO);
         let outcome = self.await_root(export, limit);
-        if let (Some(noted), Some(notes)) = (noted, &self.service.call_notes) {
-            notes.forget(noted);
-        }
+        self.route.membership.forget_call(noted);
         outcome
     }
 
@@ -74,15 +72,15 @@ impl Client {
             if limit.is_some_and(|limit| since.elapsed() >= limit) {
                 return Err(Error::ExportGone { server: self.server() });
             }
-            self.service.gone.gone(self.server(), since.elapsed());
+            self.gone.gone(self.server(), since.elapsed());
             clock::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(GONE_PAUSE_MS_MAX));
             if export.is_retired() {
                 return Err(self.volume_replaced());
             }
             match self.root_state()? {
-                Root::Known => self.service.gone.served(self.server()),
-                Root::Removed => self.service.gone.removed(self.server()),
+                Root::Known => self.gone.served(self.server()),
+                Root::Removed => self.gone.removed(self.server()),
                 Root::Refused => continue,
             }
             export.note_served();
@@ -96,7 +94,7 @@ impl Client {
         if self.serves(&self.parts.root)? {
             return Ok(Root::Known);
         }
-        let export = self.service.export_state.as_ref();
+        let export = self.route.endpoints.export_state.as_ref();
         let may_be_removed =
             self.gone_policy == GonePolicy::Report || export.is_some_and(|export| !export.is_noted(&self.parts.root));
         Ok(if may_be_removed && self.serves_another_root()? { Root::Removed } else { Root::Refused })
@@ -104,7 +102,7 @@ impl Client {
 
     /// Whether the server knows another root of the volume, the directory of another URL. Then the volume is there.
     pub(crate) fn serves_another_root(&self) -> Result<bool, Error> {
-        let Some(export) = &self.service.export_state else { return Ok(false) };
+        let Some(export) = &self.route.endpoints.export_state else { return Ok(false) };
         for root in export.roots().iter().filter(|root| **root != self.parts.root) {
             if self.serves(root)? {
                 return Ok(true);
@@ -138,7 +136,7 @@ impl Client {
 
     /// Reports once that the server now exports another volume. Returns the error of a call on the old one.
     pub(crate) fn volume_replaced(&self) -> Error {
-        self.service.gone.replaced(self.server());
+        self.gone.replaced(self.server());
         Error::Fs(FsError::Stale)
     }
 }

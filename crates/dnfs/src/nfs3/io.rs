@@ -4,13 +4,14 @@ use crate::error::{Error, ProtocolError};
 use crate::file::{Attributes, FileHandle, Stability, WriteVerifier};
 use crate::limits::{PROTOCOL_ERRORS_MAX, SLOTS_MAX};
 use crate::nfs3::client::{Client, Jukebox, Refusals};
+use crate::nfs3::read_reply::{self, READ_HEAD_BYTES};
 use crate::nfs3::types::{attributes_of, handle, refusal, stability_of, stable_how, verifier_of};
 use crate::payload::Payload;
-use crate::rpc::calls::Calls;
+use crate::rpc::calls::{Calls, ReadHead};
 use crate::rpc::fault::Fault;
 use crate::rpc::io_slices::{ReceiveList, SendList, copy_in, copy_out, total};
 use crate::slot_limiter::SlotPermit;
-use nfs_proto::nfs3::{self, NfsStatus, Procedure, ReadArgs, ReadOkHead, ReadResult, WriteArgsHead, WriteResult};
+use nfs_proto::nfs3::{self, NfsStatus, Procedure, ReadArgs, ReadResult, WriteArgsHead, WriteResult};
 use nfs_proto::xdr::{Decode, Encode, Reader, Writer};
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
@@ -97,7 +98,7 @@ impl Client {
             let count = batch.count;
             let mut calls = Reads { file, offset, bufs: &mut *bufs, batch };
             self.counts.read_calls.fetch_add(count as u64, Ordering::Relaxed);
-            self.pool.with(|channel| channel.run(&self.service, &mut calls))?;
+            self.pool.with(|channel| channel.run(&self.route, &mut calls))?;
             drop(permit);
             let before = done.bytes;
             let mut refused = None;
@@ -120,7 +121,7 @@ impl Client {
             }
             self.counts.read_bytes.fetch_add((done.bytes - before) as u64, Ordering::Relaxed);
             match refused {
-                Some(NfsStatus::JukeBox) => pause.wait(&self.service),
+                Some(NfsStatus::JukeBox) => pause.wait(&self.route),
                 Some(status) if self.is_to_repeat(status, &mut refusals)? => {}
                 Some(status) if done.bytes == 0 => return Err(refusal(status)),
                 Some(_) => return Ok(done),
@@ -193,7 +194,7 @@ impl Client {
             let count_max = permit.as_ref().map_or(SLOTS_MAX, SlotPermit::count);
             let batch = Batch::<Written, N>::new(left, call_bytes, count_max);
             let mut calls = Writes { file, offset, stable, payload: &mut *payload, keep: &mut *keep, batch };
-            let ran = self.pool.with(|channel| channel.run(&self.service, &mut calls));
+            let ran = self.pool.with(|channel| channel.run(&self.route, &mut calls));
             self.counts.write_calls.fetch_add(calls.batch.count as u64, Ordering::Relaxed);
             ran?;
             drop(permit);
@@ -216,7 +217,7 @@ impl Client {
             let after = all.map_or(0, |done| done.bytes);
             self.counts.write_bytes.fetch_add((after - before) as u64, Ordering::Relaxed);
             match (refused, all) {
-                (Some(NfsStatus::JukeBox), _) => pause.wait(&self.service),
+                (Some(NfsStatus::JukeBox), _) => pause.wait(&self.route),
                 (Some(status), _) if self.is_to_repeat(status, &mut refusals)? => {}
                 (Some(status), None) => return Err(refusal(status)),
                 (Some(_), Some(done)) => return Ok(done),
@@ -244,7 +245,7 @@ impl Client {
         &self,
         ask: impl FnOnce() -> Result<Option<WriteVerifier>, Error>,
     ) -> Result<Option<WriteVerifier>, Error> {
-        let made = self.service.connections.load(Ordering::Acquire);
+        let made = self.route.counts.connections.load(Ordering::Acquire);
         if made == self.proven.load(Ordering::Acquire) {
             return Ok(None);
         }
@@ -347,7 +348,7 @@ struct Reads<'b, 'c, const N: usize> {
 }
 
 impl<const N: usize> Calls for Reads<'_, '_, N> {
-    const TARGETS: bool = true;
+    const READ_HEAD_BYTES: usize = READ_HEAD_BYTES;
 
     fn next_call(&mut self, _in_flight: usize) -> Option<usize> {
         self.batch.next_call()
@@ -380,11 +381,12 @@ impl<const N: usize> Calls for Reads<'_, '_, N> {
         copy_out(self.bufs, self.batch.range(call).start, to);
     }
 
-    fn received(&mut self, call: usize, head: &ReadOkHead) {
-        self.batch.set(
-            call,
-            Ok(Read { count: head.count as usize, eof: head.eof, attributes: head.attributes.as_ref().map(attributes_of) }),
-        );
+    fn read_head(bytes: &[u8], data_bytes_max: usize) -> Option<ReadHead> {
+        read_reply::parse(bytes, data_bytes_max)
+    }
+
+    fn received(&mut self, call: usize, head: &ReadHead) {
+        self.batch.set(call, Ok(Read { count: head.data_bytes, eof: head.eof, attributes: head.attributes }));
     }
 
     fn reply(&mut self, call: usize, results: &mut Reader<'_>) -> Result<(), Fault> {

@@ -222,11 +222,11 @@ impl Client {
         fileid: Option<u64>,
     ) -> Result<(), Error> {
         let arguments = RenameArgs { from: name_in(from_dir, from)?, to: name_in(to_dir, to)? };
-        let run = self.service.channel_support.run();
+        let run = self.route.endpoints.channel_support.run();
         let (outcome, resent): (RenameResult, _) = self.call(Procedure::Rename, &arguments)?;
         match answer(outcome) {
             Err(error) if resent => {
-                let exact = run.is_some() && run == self.service.channel_support.run();
+                let exact = run.is_some() && run == self.route.endpoints.channel_support.run();
                 retry_outcome::renamed(self, (to_dir, to), fileid, exact, error)
             }
             other => other.map(|_| ()),

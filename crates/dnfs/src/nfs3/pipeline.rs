@@ -116,7 +116,7 @@ impl Pipeline<'_> {
             next,
             answered,
         };
-        let done = self.channel.run(&self.client.service, &mut run);
+        let done = self.channel.run(&self.client.route, &mut run);
         self.slots.iter_mut().for_each(|slot| slot.permit = None);
         done.map(|_| ())
     }

@@ -6,26 +6,31 @@ use std::fmt::Write as _;
 
 use super::types::handle_of;
 use crate::file::FileHandle;
-use crate::rpc::program::Program;
+use crate::rpc::program::{Procedures, Program};
 
 /// NFS version 3.
-pub(crate) const NFS: Program = Program { name: "NFS", number: nfs3::PROGRAM, version: nfs3::VERSION };
+pub(crate) const NFS: Program = Program {
+    name: "NFS",
+    number: nfs3::PROGRAM,
+    version: nfs3::VERSION,
+    procedures: Some(&Procedures { is_write, is_idempotent, object_of }),
+};
 /// The usual port of a server.
 pub(crate) const PORT: u16 = nfs3::PORT;
 
 /// Whether this is WRITE, which a server must not execute after its caller continues.
-pub(crate) const fn is_write(procedure: u32) -> bool {
+const fn is_write(procedure: u32) -> bool {
     procedure == Procedure::Write.number()
 }
 
 /// Whether a second execution of the call does no harm, so that it may be sent under another xid.
-pub(crate) fn is_idempotent(procedure: u32) -> bool {
+fn is_idempotent(procedure: u32) -> bool {
     Procedure::from_number(procedure).is_some_and(Procedure::is_idempotent)
 }
 
 /// The file or directory of a call, and its offset if it has one. The arguments of every procedure but NULL begin with a file handle
 /// (RFC 1813 3.3).
-pub(crate) fn object_of(procedure: u32, arguments: &[u8]) -> (Option<FileHandle>, Option<u64>) {
+fn object_of(procedure: u32, arguments: &[u8]) -> (Option<FileHandle>, Option<u64>) {
     let mut input = Reader::new(arguments);
     let file = nfs3::FileHandle::decode(&mut input).ok();
     let has_offset = matches!(Procedure::from_number(procedure), Some(Procedure::Read | Procedure::Write | Procedure::Commit));

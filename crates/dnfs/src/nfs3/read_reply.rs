@@ -1,27 +1,18 @@
 //! The usual layout of a READ reply, recognised so that its data can be received where it belongs.
 
-use nfs_proto::nfs3::{ReadHeadResult, ReadOkHead};
+use super::types::attributes_of;
+use crate::rpc::calls::ReadHead;
+use nfs_proto::nfs3::ReadHeadResult;
 use nfs_proto::record::{self, LAST_FRAGMENT};
 use nfs_proto::rpc::{ReplyHeader, ReplyStatus};
 use nfs_proto::xdr::{Decode, Reader, padding};
-
-/// The results of a READ before its data.
-pub(crate) type ReadHead = ReadOkHead;
 
 /// The head that every server sends before the data of a READ: mark, reply header with an empty verifier, status,
 /// attributes that follow, count, end of file, length (RFC 5531 9, RFC 1813 3.3.6). In bytes.
 pub(crate) const READ_HEAD_BYTES: usize = 4 + 24 + 4 + 4 + 84 + 12;
 
-/// A READ reply whose head is as expected.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ReadReply {
-    pub(crate) xid: u32,
-    pub(crate) head: ReadOkHead,
-    pub(crate) rest_bytes: usize, // data and padding
-}
-
 /// Reads the head of a READ reply that is laid out as expected and has at most `data_bytes_max` bytes of data.
-pub(crate) fn parse(head: &[u8], data_bytes_max: usize) -> Option<ReadReply> {
+pub(crate) fn parse(head: &[u8], data_bytes_max: usize) -> Option<ReadHead> {
     let mut input = Reader::new(head);
     let mark = u32::decode(&mut input).ok()?;
     let header = ReplyHeader::decode(&mut input).ok().filter(|header| header.status == ReplyStatus::Success)?;
@@ -30,7 +21,13 @@ pub(crate) fn parse(head: &[u8], data_bytes_max: usize) -> Option<ReadReply> {
     let rest_bytes = data + padding(data);
     let whole = mark == LAST_FRAGMENT | (READ_HEAD_BYTES - record::MARK_BYTES + rest_bytes) as u32;
     let fits = input.position() == READ_HEAD_BYTES && head.count == head.data_bytes && data <= data_bytes_max;
-    (whole && fits).then_some(ReadReply { xid: header.xid.0, head, rest_bytes })
+    (whole && fits).then(|| ReadHead {
+        xid: header.xid.0,
+        data_bytes: data,
+        rest_bytes,
+        eof: head.eof,
+        attributes: head.attributes.as_ref().map(attributes_of),
+    })
 }
 
 #[cfg(test)]
@@ -71,7 +68,7 @@ mod tests {
     fn the_usual_head_is_recognised_with_the_bytes_that_follow() {
         let bytes = reply(Some(attributes()), b"hello");
         let direct = parse(&bytes[..READ_HEAD_BYTES], 5).unwrap();
-        assert_eq!((direct.xid, direct.head.data_bytes, direct.rest_bytes), (7, 5, 8));
+        assert_eq!((direct.xid, direct.data_bytes, direct.rest_bytes), (7, 5, 8));
         assert_eq!(bytes.len(), READ_HEAD_BYTES + direct.rest_bytes);
     }
 

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::rpc::calls::Calls;
 use crate::rpc::channel::Channel;
 use crate::rpc::fault::Fault;
-use crate::rpc::service::Service;
+use crate::rpc::route::Route;
 use nfs_proto::nfs3::NfsStatus;
 use nfs_proto::xdr::{Encode, Reader, Writer};
 
@@ -50,7 +50,7 @@ impl<A: Encode, L: FnMut(&mut Reader<'_>) -> Result<NfsStatus, Fault>> Calls for
 
 /// One call on a channel of its own.
 pub(crate) fn call_once<A: Encode>(
-    service: &Service,
+    route: &Route,
     procedure: u32,
     arguments: &A,
     mut look: impl FnMut(&mut Reader<'_>) -> Result<(), Fault>,
@@ -59,5 +59,5 @@ pub(crate) fn call_once<A: Encode>(
         look(results)?;
         Ok(NfsStatus::Ok)
     });
-    Channel::new().run(service, &mut single).map(|_| ())
+    Channel::new().run(route, &mut single).map(|_| ())
 }

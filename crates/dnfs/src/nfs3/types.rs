@@ -8,8 +8,10 @@ use crate::file::{
 };
 use nfs_proto::nfs3;
 
-/// A file handle as NFSv3 sends it.
-pub(crate) type WireHandle = nfs3::FileHandle;
+/// Whether calls can have this handle.
+pub(crate) fn has_valid_size(file: &FileHandle) -> bool {
+    file.as_bytes().len() <= nfs_proto::limits::HANDLE_BYTES_MAX
+}
 
 /// The handle for a call. A handle of another version of the protocol may be too long for this one.
 pub(crate) fn handle(handle: &FileHandle) -> Result<nfs3::FileHandle, Error> {

@@ -4,10 +4,11 @@
 
 use super::fault::Fault;
 use super::response_timer::ResponseTimer;
-use super::service::Service;
+use super::route::Route;
 use super::stream::Stream;
 use crate::call_notes::CONNECTING;
 use crate::error::ProtocolError;
+use crate::file::FileHandle;
 use crate::limits::{ATTACH_BYTES_MAX, ATTACH_ROUNDS_MAX};
 use crate::process::this_process;
 use crate::sys::random::random;
@@ -46,8 +47,8 @@ impl ChannelIdentity {
     /// Sends the call. If the server accepts it, the server has ended the calls of this channel's earlier connections and
     /// executes no more of them. A server without the program, without room for the channel, or that denies the export ends
     /// nothing; the connection is used all the same.
-    pub(crate) fn attach(&mut self, stream: &mut Stream<'_>, service: &Service) -> Result<(), Fault> {
-        let support = &service.channel_support;
+    pub(crate) fn attach(&mut self, stream: &mut Stream<'_>, route: &Route) -> Result<(), Fault> {
+        let support = &route.endpoints.channel_support;
         if self.channel == 0 {
             self.channel = this_process().next_channel();
             self.generation = 0;
@@ -55,12 +56,12 @@ impl ChannelIdentity {
         self.generation = self.generation.saturating_add(1);
         for _ in 0..ATTACH_ROUNDS_MAX {
             let (instance, process) = (support.instance(), this_process().identity.number());
-            if let Some(members) = &service.leases {
+            if let Some(members) = &route.membership.leases {
                 members.publish_fence_number(process); // before a connection has it
             }
-            let (secret, Some(root)) = (service.mount_secret, service.root) else { return Ok(()) };
+            let (secret, Some(root)) = (route.membership.secret, route.root.as_ref().and_then(root_of)) else { return Ok(()) };
             let args = AttachArgs { instance, process, channel: self.channel, generation: self.generation, secret, root };
-            let answer = exchange(stream, service, Procedure::Attach, &args, &mut self.call);
+            let answer = exchange(stream, route, Procedure::Attach, &args, &mut self.call);
             match &answer {
                 Ok(Some(result)) => support.set_present(result.instance),
                 Ok(None) => support.set_absent(),
@@ -87,10 +88,10 @@ impl ChannelIdentity {
     /// Makes the server close the connections of the process with this number. The call is sent on a connection of another
     /// process. Returns false if the server does not have the program, has no place to remember the number, or knows the number
     /// as one of another mount. Returns `None` if the call must be repeated.
-    pub(crate) fn fence(&mut self, stream: &mut Stream<'_>, service: &Service, process: u64) -> Result<Option<bool>, Fault> {
-        let support = &service.channel_support;
+    pub(crate) fn fence(&mut self, stream: &mut Stream<'_>, route: &Route, process: u64) -> Result<Option<bool>, Fault> {
+        let support = &route.endpoints.channel_support;
         let args = FenceArgs { instance: support.instance(), process };
-        let Some(result) = exchange(stream, service, Procedure::Fence, &args, &mut self.call)? else { return Ok(Some(false)) };
+        let Some(result) = exchange(stream, route, Procedure::Fence, &args, &mut self.call)? else { return Ok(Some(false)) };
         support.set_present(result.instance);
         match result.status {
             ChannelStatus::Ok => Ok(Some(true)),
@@ -100,30 +101,35 @@ impl ChannelIdentity {
     }
 }
 
+/// The handle of the export. `None` if it is too long for the program.
+fn root_of(root: &FileHandle) -> Option<channel1::RootHandle> {
+    channel1::RootHandle::new(root.as_bytes())
+}
+
 /// Sends one call of the program and returns its result. `None` if the server does not have the program.
 fn exchange(
     stream: &mut Stream<'_>,
-    service: &Service,
+    route: &Route,
     procedure: Procedure,
     arguments: &impl Encode,
     call: &mut Vec<u8>,
 ) -> Result<Option<ChannelResult>, Fault> {
     let xid = random() as u32;
     call.clear();
-    service.append_header_of(channel1::PROGRAM, channel1::VERSION, xid, procedure.number(), call);
+    route.header.append_of(channel1::PROGRAM, channel1::VERSION, xid, procedure.number(), call);
     arguments.encode(&mut Writer::new(call));
     let body_bytes = call.len() - record::MARK_BYTES;
     record::write_mark(call, 0, body_bytes);
     let mut timer = ResponseTimer::new(CONNECTING);
-    timer.on_connection(service.move_count());
-    let answer = send_and_receive(stream, service, xid, call, &mut timer);
-    timer.finish(service);
+    timer.on_connection(route.endpoints.move_count());
+    let answer = send_and_receive(stream, route, xid, call, &mut timer);
+    timer.finish(route);
     answer
 }
 
 fn send_and_receive(
     stream: &mut Stream<'_>,
-    service: &Service,
+    route: &Route,
     xid: u32,
     call: &[u8],
     timer: &mut ResponseTimer,
@@ -133,7 +139,7 @@ fn send_and_receive(
     while sent < call.len() {
         still_ours(generation)?;
         let rest = io::IoSlice::new(call.get(sent..).unwrap_or_default());
-        sent += timer.sent(stream.send(&[rest]), service)?.unwrap_or(0);
+        sent += timer.sent(stream.send(&[rest]), route)?.unwrap_or(0);
     }
     let mut buffer = [0; ATTACH_BYTES_MAX];
     let mut end = 0;
@@ -150,7 +156,7 @@ fn send_and_receive(
         }
         still_ours(generation)?;
         let free = buffer.get_mut(end..).filter(|free| !free.is_empty()).ok_or(ProtocolError::UnexpectedReply)?;
-        end += timer.received(stream.receive(free), service)?.unwrap_or(0);
+        end += timer.received(stream.receive(free), route)?.unwrap_or(0);
     }
 }
 

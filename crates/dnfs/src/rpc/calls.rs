@@ -2,16 +2,30 @@
 
 use super::fault::Fault;
 use super::io_slices::{ReceiveList, SendList};
-use crate::nfs3::read_reply::ReadHead;
+use crate::file::Attributes;
 use nfs_proto::xdr::{Reader, Writer};
 use std::ops::Range;
+
+/// The head of the reply to a READ whose data is received directly into the caller's buffers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadHead {
+    pub(crate) xid: u32,
+    /// Bytes of the data.
+    pub(crate) data_bytes: usize,
+    /// Bytes of data and padding, which follow the head.
+    pub(crate) rest_bytes: usize,
+    /// Whether the data reaches the end of the file.
+    pub(crate) eof: bool,
+    pub(crate) attributes: Option<Attributes>,
+}
 
 /// The calls of one run: all of one procedure, each with a number that is unique among the calls in flight.
 ///
 /// A batch makes all its calls at once; a pipeline makes another as soon as one is answered.
 pub(crate) trait Calls {
-    /// Whether replies are those of READ, so that their data may be received directly into the caller's buffers.
-    const TARGETS: bool = false;
+    /// Bytes before the data in the usual reply of a READ, so that its data may be received directly into the caller's buffers. 0
+    /// if the replies are not those of READ.
+    const READ_HEAD_BYTES: usize = 0;
     /// Whether each call is sent before the next one is requested; [`Self::sending`] is not called then.
     const ONE_BY_ONE: bool = false;
 
@@ -60,6 +74,12 @@ pub(crate) trait Calls {
 
     /// Copies the first bytes of a READ's target.
     fn copy_target(&self, _call: usize, _to: &mut [u8]) {}
+
+    /// Reads the first [`Self::READ_HEAD_BYTES`] of a reply to a READ with at most `data_bytes_max` bytes of data. `None` if it has
+    /// another layout.
+    fn read_head(_bytes: &[u8], _data_bytes_max: usize) -> Option<ReadHead> {
+        None
+    }
 
     /// Called when the data of a READ is in its target.
     fn received(&mut self, _call: usize, _head: &ReadHead) {}

@@ -13,12 +13,11 @@ use super::receive::Receiver;
 use super::receive_buffer::ReceiveBuffer;
 use super::response_timer::ResponseTimer;
 use super::retry::Backoff;
+use super::route::Route;
 use super::send_queue::SendQueue;
-use super::service::Service;
 use super::unanswered;
 use crate::error::{Error, ProtocolError};
 use crate::limits::SLOTS_MAX;
-use crate::nfs3::procedures::is_write;
 use crate::process::this_process;
 use crate::slot_limiter::KeptConnections;
 use crate::sys::clock;
@@ -61,29 +60,24 @@ impl Channel {
     ///
     /// # Errors
     /// If the retry policy gives up, or the RPC layer of the server refused a call. The connection is closed then.
-    pub(crate) fn run<C: Calls>(&mut self, service: &Service, calls: &mut C) -> Result<bool, Error> {
+    pub(crate) fn run<C: Calls>(&mut self, route: &Route, calls: &mut C) -> Result<bool, Error> {
         if this_process().identity.shares_memory() && !self.connection.is_aside() {
-            return self.run_aside(service, calls);
+            return self.run_aside(route, calls);
         }
-        service.renew_leases();
+        route.membership.renew_leases();
         let mut timer = ResponseTimer::new(calls.procedure());
-        let done = self.run_until_answered(service, calls, &mut timer);
-        timer.finish(service);
+        let done = self.run_until_answered(route, calls, &mut timer);
+        timer.finish(route);
         done
     }
 
-    fn run_until_answered<C: Calls>(
-        &mut self,
-        service: &Service,
-        calls: &mut C,
-        timer: &mut ResponseTimer,
-    ) -> Result<bool, Error> {
+    fn run_until_answered<C: Calls>(&mut self, route: &Route, calls: &mut C, timer: &mut ResponseTimer) -> Result<bool, Error> {
         self.table.clear();
         self.queue.clear();
         let mut backoff = Backoff::new();
         let mut resent = false;
-        while let Err(fault) = self.attempt(service, calls, &mut backoff, timer) {
-            resent |= self.recover(fault, service, calls, &mut backoff, timer)? > 0;
+        while let Err(fault) = self.attempt(route, calls, &mut backoff, timer) {
+            resent |= self.recover(fault, route, calls, &mut backoff, timer)? > 0;
         }
         Ok(resent)
     }
@@ -96,34 +90,34 @@ impl Channel {
     pub(super) fn recover<C: Calls>(
         &mut self,
         fault: Fault,
-        service: &Service,
+        route: &Route,
         calls: &C,
         backoff: &mut Backoff,
         timer: &mut ResponseTimer,
     ) -> Result<u64, Error> {
         self.refused |= self.connection.is_unanswered() && matches!(fault, Fault::Broken(_));
         self.disconnect();
-        timer.note(Duration::ZERO, service);
+        timer.note(Duration::ZERO, route);
         let renewed = matches!(fault, Fault::Unanswered);
-        backoff.wait(fault, service)?;
+        backoff.wait(fault, route)?;
         if renewed {
-            self.renew(service, calls.procedure());
+            self.renew(route, calls.procedure());
         }
-        service.renew_leases();
+        route.membership.renew_leases();
         let Self { table, queue, .. } = self;
         queue.clear();
-        let resends = table.resend(|xid, call| queue.push(service, xid, call, calls));
-        service.resends.fetch_add(resends, Ordering::Relaxed);
+        let resends = table.resend(|xid, call| queue.push(route, xid, call, calls));
+        route.counts.resends.fetch_add(resends, Ordering::Relaxed);
         self.resends = resends > 0;
         Ok(resends)
     }
 
     /// Gives the calls in flight other xids and another port. Before WRITEs are resent, waits until the server has executed
     /// those that it received on the closed connection: the server must not execute them after the caller continues.
-    fn renew(&mut self, service: &Service, procedure: u32) {
+    fn renew(&mut self, route: &Route, procedure: u32) {
         self.connection.forget_port();
-        if is_write(procedure) {
-            clock::sleep(service.fence);
+        if route.program.is_write(procedure) {
+            clock::sleep(route.fence);
         }
         self.table.renew();
     }
@@ -131,10 +125,10 @@ impl Channel {
     /// As [`Self::run`], on a connection that is closed afterwards, for a child that shares this memory. The parent's
     /// descriptors are unknown in the child, and the child's are unknown in the parent.
     #[cold]
-    fn run_aside<C: Calls>(&mut self, service: &Service, calls: &mut C) -> Result<bool, Error> {
+    fn run_aside<C: Calls>(&mut self, route: &Route, calls: &mut C) -> Result<bool, Error> {
         self.leave_after_fork();
         let parents = self.connection.set_aside();
-        let done = self.run(service, calls);
+        let done = self.run(route, calls);
         self.disconnect();
         self.connection.put_back(parents);
         done
@@ -195,26 +189,26 @@ impl Channel {
     /// Makes calls, sends them and receives replies on one connection until no call is in flight.
     fn attempt<C: Calls>(
         &mut self,
-        service: &Service,
+        route: &Route,
         calls: &mut C,
         backoff: &mut Backoff,
         timer: &mut ResponseTimer,
     ) -> Result<(), Fault> {
-        self.connect(service)?;
+        self.connect(route)?;
         timer.begin_attempt();
         timer.on_connection(self.connection.move_count());
         loop {
-            self.send_calls(service, calls, timer)?;
+            self.send_calls(route, calls, timer)?;
             let Self { connection, table, buffer, .. } = self;
             let in_flight = table.in_flight();
             if in_flight == 0 {
                 break;
             }
-            Receiver { connection, table, buffer, calls, service, timer }.receive_replies()?;
+            Receiver { connection, table, buffer, calls, route, timer }.receive_replies()?;
             if table.in_flight() < in_flight {
                 connection.note_answer();
                 backoff.reset();
-                service.note_answer();
+                route.endpoints.note_answer();
             }
         }
         if self.buffer.is_empty() { Ok(()) } else { Err(ProtocolError::UnexpectedReply.into()) }
@@ -222,37 +216,32 @@ impl Channel {
 
     /// Makes as many calls as the table takes, and sends all queued calls.
     #[inline]
-    pub(super) fn send_calls<C: Calls>(
-        &mut self,
-        service: &Service,
-        calls: &mut C,
-        timer: &mut ResponseTimer,
-    ) -> Result<(), Fault> {
+    pub(super) fn send_calls<C: Calls>(&mut self, route: &Route, calls: &mut C, timer: &mut ResponseTimer) -> Result<(), Fault> {
         let Self { connection, table, queue, .. } = self;
         let mut now_ms = None;
         while !table.is_full()
             && let Some(call) = calls.next_call(table.in_flight())
         {
             let xid = table.insert(call, *now_ms.get_or_insert_with(call_table::now));
-            queue.push(service, xid, call, calls);
+            queue.push(route, xid, call, calls);
             if C::ONE_BY_ONE {
-                check_leases(self.resends, service, calls)?;
-                queue.transmit(connection, calls, table, service, timer)?;
+                check_leases(self.resends, route, calls)?;
+                queue.transmit(connection, calls, table, route, timer)?;
             }
         }
         if !queue.is_empty() {
             calls.sending();
-            check_leases(self.resends, service, calls)?;
-            queue.transmit(connection, calls, table, service, timer)?;
+            check_leases(self.resends, route, calls)?;
+            queue.transmit(connection, calls, table, route, timer)?;
         }
         self.resends = false;
         // Other replies may keep the connection busy while one call stays unanswered.
-        if now_ms.is_some_and(|now_ms| table.is_look_due(now_ms)) { unanswered::look(table, calls, service) } else { Ok(()) }
+        if now_ms.is_some_and(|now_ms| table.is_look_due(now_ms)) { unanswered::look(table, calls, route) } else { Ok(()) }
     }
 
     /// Checks once a second whether a call in flight stays unanswered.
-    pub(super) fn look_for_unanswered<C: Calls>(&mut self, service: &Service, calls: &C) -> Result<(), Fault> {
-        if self.table.is_look_due(call_table::now()) { unanswered::look(&mut self.table, calls, service) } else { Ok(()) }
+    pub(super) fn look_for_unanswered<C: Calls>(&mut self, route: &Route, calls: &C) -> Result<(), Fault> {
+        if self.table.is_look_due(call_table::now()) { unanswered::look(&mut self.table, calls, route) } else { Ok(()) }
     }
 
     /// Fences the connections that were made under a process number, by a call on a connection of another number. False if the
@@ -260,15 +249,15 @@ impl Channel {
     ///
     /// # Errors
     /// If the retry policy gives up.
-    pub(crate) fn fence(&mut self, service: &Service, number: u64) -> Result<bool, Error> {
+    pub(crate) fn fence(&mut self, route: &Route, number: u64) -> Result<bool, Error> {
         let mut backoff = Backoff::new();
         loop {
             self.disconnect(); // the connection may have been made under that number
             this_process().identity.renew_number(number);
-            match self.connect(service).and_then(|()| self.connection.fence(service, number)) {
+            match self.connect(route).and_then(|()| self.connection.fence(route, number)) {
                 Ok(Some(fenced)) => return Ok(fenced),
                 Ok(None) => {} // the server still executes calls of that process
-                Err(fault) => backoff.wait(fault, service)?,
+                Err(fault) => backoff.wait(fault, route)?,
             }
         }
     }
@@ -276,25 +265,25 @@ impl Channel {
     /// Receives once without waiting. False if there was nothing to receive.
     pub(super) fn receive_there<C: Calls>(
         &mut self,
-        service: &Service,
+        route: &Route,
         calls: &mut C,
         timer: &mut ResponseTimer,
     ) -> Result<bool, Fault> {
         let Self { connection, table, buffer, .. } = self;
-        Receiver { connection, table, buffer, calls, service, timer }.receive_there()
+        Receiver { connection, table, buffer, calls, route, timer }.receive_there()
     }
 
     /// Receives until a call in flight is answered.
     pub(super) fn receive_answer<C: Calls>(
         &mut self,
-        service: &Service,
+        route: &Route,
         calls: &mut C,
         timer: &mut ResponseTimer,
     ) -> Result<(), Fault> {
         let Self { connection, table, buffer, .. } = self;
-        Receiver { connection, table, buffer, calls, service, timer }.receive_replies()?;
+        Receiver { connection, table, buffer, calls, route, timer }.receive_replies()?;
         self.connection.note_answer();
-        service.note_answer();
+        route.endpoints.note_answer();
         Ok(())
     }
 
@@ -304,8 +293,8 @@ impl Channel {
     }
 
     /// Its connection. Connects first if necessary.
-    pub(super) fn connected(&mut self, service: &Service) -> Result<&mut Connection, Fault> {
-        self.connect(service)?;
+    pub(super) fn connected(&mut self, route: &Route) -> Result<&mut Connection, Fault> {
+        self.connect(route)?;
         Ok(&mut self.connection)
     }
 
@@ -325,11 +314,11 @@ impl Channel {
         self.table.in_flight()
     }
 
-    fn connect(&mut self, service: &Service) -> Result<(), Fault> {
+    fn connect(&mut self, route: &Route) -> Result<(), Fault> {
         self.leave_after_fork();
         let local = |source| Fault::Fatal(Error::Local { action: "map the buffers of a connection", source });
         self.queue.map().and_then(|()| self.buffer.map()).map_err(local)?;
-        if self.connection.connect(service)?
+        if self.connection.connect(route)?
             && let Some(bytes) = self.socket_buffer_bytes
         {
             self.connection.socket()?.grow_receive_buffer(bytes);
@@ -341,11 +330,11 @@ impl Channel {
 /// Refuses to send a call after another process took over the locks of its caller. A resend of any call but WRITE is allowed:
 /// the server may recognise its xid.
 #[inline]
-fn check_leases<C: Calls>(resends: bool, service: &Service, calls: &C) -> Result<(), Fault> {
-    let is_checked = !resends || is_write(calls.procedure());
-    if !is_checked || service.may_send() {
+fn check_leases<C: Calls>(resends: bool, route: &Route, calls: &C) -> Result<(), Fault> {
+    let is_checked = !resends || route.program.is_write(calls.procedure());
+    if !is_checked || route.membership.may_send() {
         return Ok(());
     }
-    service.finish_revocations();
+    route.finish_revocations();
     Err(Fault::Fatal(Error::TakenOver))
 }

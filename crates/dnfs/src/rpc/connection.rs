@@ -3,15 +3,13 @@
 
 use super::attach::ChannelIdentity;
 use super::fault::Fault;
-use super::service::Service;
+use super::route::Route;
 use super::stream::Stream;
 use super::tls::TlsStream;
 use super::tls_handshake;
-use crate::address::local_for;
 use crate::error::Error;
 use crate::process::this_process;
 use crate::slot_limiter::{KeptConnections, KeptPlace};
-use crate::sys::connect::Connect;
 use crate::sys::socket::Socket;
 use std::io;
 use std::sync::Arc;
@@ -83,9 +81,9 @@ impl Connection {
     }
 
     /// Connects if necessary. True if the connection is new.
-    pub(crate) fn connect(&mut self, service: &Service) -> Result<bool, Fault> {
+    pub(crate) fn connect(&mut self, route: &Route) -> Result<bool, Fault> {
         self.leave_after_fork();
-        let move_count = service.move_count();
+        let move_count = route.endpoints.move_count();
         if self.socket.is_some() {
             return if self.move_count == move_count { Ok(false) } else { Err(Fault::Moved) };
         }
@@ -95,17 +93,10 @@ impl Connection {
             let source = io::Error::from_raw_os_error(libc::EBADF);
             return Err(Fault::Fatal(Error::Local { action: "connect in a process that shares another's memory", source }));
         }
-        let server = service.server();
-        let how = Connect {
-            server,
-            local_address: local_for(server, &service.local),
-            local_port: self.local_port,
-            privileged: service.privileged_port,
-            timeout: service.connect_timeout(),
-        };
-        let socket = how.connect().map_err(|failed| Fault::of_connect(&failed, &how, service))?;
+        let how = route.connect_request(self.local_port);
+        let socket = how.connect().map_err(|failed| Fault::of_connect(&failed, &how, route))?;
         self.local_port = socket.local_port();
-        match self.set_up(&socket, service) {
+        match self.set_up(&socket, route) {
             Ok(tls) => self.tls = tls,
             Err(fault) => {
                 // A child that was forked meanwhile does not do this: the parent continues.
@@ -118,9 +109,9 @@ impl Connection {
         self.socket = Some(socket);
         self.move_count = move_count;
         self.answered = false;
-        service.connections.fetch_add(1, Ordering::Release);
+        route.counts.connections.fetch_add(1, Ordering::Release);
         if self.connected_before {
-            service.reconnects.fetch_add(1, Ordering::Relaxed);
+            route.counts.reconnects.fetch_add(1, Ordering::Relaxed);
         }
         self.connected_before = true;
         Ok(true)
@@ -128,11 +119,11 @@ impl Connection {
 
     /// Sets up a new connection: TLS, then ATTACH, by which the server learns the channel of the
     /// connection.
-    fn set_up(&mut self, socket: &Socket, service: &Service) -> Result<Option<TlsStream>, Fault> {
-        let start = |config| tls_handshake::start(socket, service, config);
-        let mut tls = service.tls_config.as_ref().map(start).transpose()?;
-        if service.uses_attach() {
-            self.identity.attach(&mut Stream { socket, tls: tls.as_mut() }, service)?;
+    fn set_up(&mut self, socket: &Socket, route: &Route) -> Result<Option<TlsStream>, Fault> {
+        let start = |config| tls_handshake::start(socket, route, config);
+        let mut tls = route.tls_config.as_ref().map(start).transpose()?;
+        if route.uses_attach() {
+            self.identity.attach(&mut Stream { socket, tls: tls.as_mut() }, route)?;
         }
         Ok(tls)
     }
@@ -144,12 +135,12 @@ impl Connection {
 
     /// Fences another process by a call on this connection. False if the server does not support that; `None` if the call must
     /// be repeated.
-    pub(super) fn fence(&mut self, service: &Service, number: u64) -> Result<Option<bool>, Fault> {
-        if !service.uses_attach() {
+    pub(super) fn fence(&mut self, route: &Route, number: u64) -> Result<Option<bool>, Fault> {
+        if !route.uses_attach() {
             return Ok(Some(false));
         }
         let Some(socket) = &self.socket else { return Err(not_connected()) };
-        self.identity.fence(&mut Stream { socket, tls: self.tls.as_mut() }, service, number)
+        self.identity.fence(&mut Stream { socket, tls: self.tls.as_mut() }, route, number)
     }
 
     /// Closes the connection: no more replies can arrive.

@@ -2,7 +2,7 @@
 //! the server. Its calls then fail, since waiting does not help. If a network is down for a moment, calls wait.
 
 use super::events::Denial;
-use super::service::Service;
+use super::route::Route;
 use crate::sys::connect::{Connect, ConnectError, Step};
 use crate::sys::network;
 use std::io;
@@ -20,7 +20,7 @@ pub(super) fn of_traffic(error: &io::Error) -> Option<Denial> {
 }
 
 /// The denial by which an attempt to connect failed, if any.
-pub(super) fn of_connect(failed: &ConnectError, how: &Connect, service: &Service) -> Option<Denial> {
+pub(super) fn of_connect(failed: &ConnectError, how: &Connect, route: &Route) -> Option<Denial> {
     let errno = failed.errno.raw_os_error();
     let denied = match (failed.step, errno) {
         (_, libc::ENOSYS | libc::EAFNOSUPPORT) => true,
@@ -33,8 +33,8 @@ pub(super) fn of_connect(failed: &ConnectError, how: &Connect, service: &Service
     if denied {
         return Some(Denial::Call { call: failed.step.call(), errno });
     }
-    let elsewhere = service.network_namespace.zip(network::own_namespace()).is_some_and(|(mounts, own)| mounts != own);
-    let leads_there = !service.server().ip().is_loopback() && network::has_device();
+    let elsewhere = route.endpoints.network_namespace.zip(network::own_namespace()).is_some_and(|(mounts, own)| mounts != own);
+    let leads_there = !route.server().ip().is_loopback() && network::has_device();
     (elsewhere && !leads_there).then_some(Denial::Namespace)
 }
 

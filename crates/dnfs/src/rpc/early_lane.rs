@@ -5,7 +5,7 @@ use super::calls::Calls;
 use super::channel::Channel;
 use super::fault::Fault;
 use super::response_timer::ResponseTimer;
-use super::service::Service;
+use super::route::Route;
 use crate::slot_limiter::KeptConnections;
 use crate::sys::poll;
 use std::sync::Arc;
@@ -33,16 +33,16 @@ impl EarlyLane {
     /// [`Broken`].
     pub(crate) fn send<C: Calls>(
         &mut self,
-        service: &Service,
+        route: &Route,
         kept: Option<&Arc<KeptConnections>>,
         calls: &mut C,
     ) -> Result<(), Broken> {
-        self.step(service, calls, |channel, calls, timer| {
-            channel.connected(service)?;
+        self.step(route, calls, |channel, calls, timer| {
+            channel.connected(route)?;
             if kept.is_some_and(|kept| !channel.may_stay(kept)) {
                 return Err(Fault::Unresponsive);
             }
-            channel.send_calls(service, calls, timer)
+            channel.send_calls(route, calls, timer)
         })
     }
 
@@ -50,8 +50,8 @@ impl EarlyLane {
     ///
     /// # Errors
     /// [`Broken`].
-    pub(crate) fn receive<C: Calls>(&mut self, service: &Service, calls: &mut C) -> Result<(), Broken> {
-        self.step(service, calls, |channel, calls, timer| channel.receive_answer(service, calls, timer))
+    pub(crate) fn receive<C: Calls>(&mut self, route: &Route, calls: &mut C) -> Result<(), Broken> {
+        self.step(route, calls, |channel, calls, timer| channel.receive_answer(route, calls, timer))
     }
 
     /// Whether there is, or may be, something to receive: an encrypted connection may have received more than its socket shows.
@@ -85,13 +85,13 @@ impl EarlyLane {
 
     fn step<C: Calls>(
         &mut self,
-        service: &Service,
+        route: &Route,
         calls: &mut C,
         step: impl FnOnce(&mut Channel, &mut C, &mut ResponseTimer) -> Result<(), Fault>,
     ) -> Result<(), Broken> {
         let mut timer = ResponseTimer::new(calls.procedure());
         let done = step(&mut self.channel, calls, &mut timer);
-        timer.finish(service);
+        timer.finish(route);
         match done {
             Ok(()) => Ok(()),
             Err(Fault::Forked) => {

@@ -2,7 +2,7 @@
 
 use super::denial;
 use super::events::{Cause, Denial};
-use super::service::Service;
+use super::route::Route;
 use crate::error::{Error, ProtocolError};
 use crate::sys::connect::{Connect, ConnectError};
 use rpc_tls::{RecordFault, TlsFault};
@@ -47,8 +47,8 @@ impl Fault {
 
     /// Converts a failed attempt to connect.
     #[cold]
-    pub(super) fn of_connect(failed: &ConnectError, how: &Connect, service: &Service) -> Self {
-        denial::of_connect(failed, how, service).map_or_else(|| Self::Connect(failed.into()), Self::Denied)
+    pub(super) fn of_connect(failed: &ConnectError, how: &Connect, route: &Route) -> Self {
+        denial::of_connect(failed, how, route).map_or_else(|| Self::Connect(failed.into()), Self::Denied)
     }
 
     /// Converts an error of a connection or of its TLS.

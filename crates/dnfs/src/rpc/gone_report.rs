@@ -13,7 +13,7 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub(crate) struct GoneReport {
     /// Path of the export, as the URL has it.
-    pub(crate) export: Arc<str>,
+    export: Arc<str>,
     is_reported: AtomicBool,
     is_replaced: AtomicBool,
     /// When it was last reported, on the monotonic clock; 0: never.
@@ -23,6 +23,11 @@ pub(crate) struct GoneReport {
 }
 
 impl GoneReport {
+    /// For the export of this path.
+    pub(crate) fn of(export: &str) -> Self {
+        Self { export: export.into(), ..Self::default() }
+    }
+
     /// Notes that the server has refused the handle of the root for this time.
     pub(crate) fn gone(&self, server: SocketAddr, waited: Duration) {
         if self.is_reported.load(Relaxed) {

@@ -5,7 +5,7 @@ use super::channel::Channel;
 use super::fault::Fault;
 use super::response_timer::ResponseTimer;
 use super::retry::Backoff;
-use super::service::Service;
+use super::route::Route;
 use crate::error::Error;
 use rustix::fd::BorrowedFd;
 use std::io;
@@ -43,29 +43,27 @@ impl Lane {
     ///
     /// # Errors
     /// If the retry policy gives up: all calls in flight are then removed.
-    pub(crate) fn send<C: Calls>(&mut self, service: &Service, calls: &mut C) -> Result<(), Error> {
-        self.step(service, calls, |channel, calls, timer| connect_and_send(channel, service, calls, timer))
+    pub(crate) fn send<C: Calls>(&mut self, route: &Route, calls: &mut C) -> Result<(), Error> {
+        self.step(route, calls, |channel, calls, timer| connect_and_send(channel, route, calls, timer))
     }
 
     /// Takes the replies that have arrived.
     ///
     /// # Errors
     /// As [`Self::send`].
-    pub(crate) fn receive<C: Calls>(&mut self, service: &Service, calls: &mut C) -> Result<(), Error> {
+    pub(crate) fn receive<C: Calls>(&mut self, route: &Route, calls: &mut C) -> Result<(), Error> {
         let in_flight = self.in_flight();
-        self.step(service, calls, |channel, calls, timer| {
+        self.step(route, calls, |channel, calls, timer| {
             // An encrypted connection may have received more than its socket shows.
-            while channel.receive_there(service, calls, timer)? && channel.in_flight() > 0 && channel.connection().is_encrypted()
-            {
-            }
-            channel.look_for_unanswered(service, calls)
+            while channel.receive_there(route, calls, timer)? && channel.in_flight() > 0 && channel.connection().is_encrypted() {}
+            channel.look_for_unanswered(route, calls)
         })?;
         if self.in_flight() < in_flight {
             self.backoff.reset();
-            service.note_answer();
+            route.endpoints.note_answer();
         }
         if self.in_flight() == 0 {
-            self.timer.finish(service);
+            self.timer.finish(route);
         }
         Ok(())
     }
@@ -74,10 +72,10 @@ impl Lane {
     ///
     /// # Errors
     /// As [`Self::send`].
-    pub(crate) fn silent<C: Calls>(&mut self, service: &Service, calls: &mut C) -> Result<(), Error> {
-        self.step(service, calls, |channel, calls, timer| {
-            channel.look_for_unanswered(service, calls)?;
-            timer.received(Err(io::ErrorKind::WouldBlock.into()), service).map(drop)
+    pub(crate) fn silent<C: Calls>(&mut self, route: &Route, calls: &mut C) -> Result<(), Error> {
+        self.step(route, calls, |channel, calls, timer| {
+            channel.look_for_unanswered(route, calls)?;
+            timer.received(Err(io::ErrorKind::WouldBlock.into()), route).map(drop)
         })
     }
 
@@ -85,28 +83,28 @@ impl Lane {
     ///
     /// # Errors
     /// As [`Self::send`].
-    pub(crate) fn look_for_unanswered<C: Calls>(&mut self, service: &Service, calls: &mut C) -> Result<(), Error> {
-        self.step(service, calls, |channel, calls, _| channel.look_for_unanswered(service, calls))
+    pub(crate) fn look_for_unanswered<C: Calls>(&mut self, route: &Route, calls: &mut C) -> Result<(), Error> {
+        self.step(route, calls, |channel, calls, _| channel.look_for_unanswered(route, calls))
     }
 
     /// Runs one step. After a fault, reconnects and resends every unanswered call.
     fn step<C: Calls>(
         &mut self,
-        service: &Service,
+        route: &Route,
         calls: &mut C,
         step: impl FnOnce(&mut Channel, &mut C, &mut ResponseTimer) -> Result<(), Fault>,
     ) -> Result<(), Error> {
-        service.renew_leases();
+        route.membership.renew_leases();
         let Self { channel, timer, backoff } = self;
         let mut outcome = step(channel, calls, timer);
         while let Err(fault) = outcome {
-            if let Err(error) = channel.recover(fault, service, calls, backoff, timer) {
+            if let Err(error) = channel.recover(fault, route, calls, backoff, timer) {
                 channel.forget_calls();
-                timer.finish(service);
+                timer.finish(route);
                 return Err(error);
             }
             timer.begin_attempt();
-            outcome = connect_and_send(channel, service, calls, timer);
+            outcome = connect_and_send(channel, route, calls, timer);
         }
         Ok(())
     }
@@ -114,14 +112,14 @@ impl Lane {
 
 fn connect_and_send<C: Calls>(
     channel: &mut Channel,
-    service: &Service,
+    route: &Route,
     calls: &mut C,
     timer: &mut ResponseTimer,
 ) -> Result<(), Fault> {
-    let connection = channel.connected(service)?;
+    let connection = channel.connected(route)?;
     timer.on_connection(connection.move_count());
     if let Some(socket) = connection.socket_mut() {
         socket.receive_without_waiting();
     }
-    channel.send_calls(service, calls, timer)
+    channel.send_calls(route, calls, timer)
 }

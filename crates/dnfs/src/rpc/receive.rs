@@ -2,17 +2,16 @@
 //! as one receive brings.
 
 use super::call_table::CallTable;
-use super::calls::Calls;
+use super::calls::{Calls, ReadHead};
 use super::connection::Connection;
 use super::fault::Fault;
 use super::io_slices::{LONG, ReceiveList, SHORT};
 use super::receive_buffer::ReceiveBuffer;
 use super::response_timer::ResponseTimer;
-use super::service::Service;
+use super::route::Route;
 use super::stream::Stream;
 use super::unanswered;
 use crate::error::Error;
-use crate::nfs3::read_reply::{READ_HEAD_BYTES, ReadReply, parse};
 use nfs_proto::rpc::{ReplyHeader, ReplyStatus};
 use nfs_proto::xdr::{Decode, Reader};
 use std::io;
@@ -27,14 +26,14 @@ pub(super) struct Receiver<'r, C> {
     pub(super) table: &'r mut CallTable,
     pub(super) buffer: &'r mut ReceiveBuffer,
     pub(super) calls: &'r mut C,
-    pub(super) service: &'r Service,
+    pub(super) route: &'r Route,
     pub(super) timer: &'r mut ResponseTimer,
 }
 
 impl<C: Calls> Receiver<'_, C> {
     /// Receives until a call is answered or an unexpected reply was skipped.
     pub(super) fn receive_replies(&mut self) -> Result<(), Fault> {
-        if C::TARGETS && self.buffer.is_empty() {
+        if C::READ_HEAD_BYTES > 0 && self.buffer.is_empty() {
             let answered = match self.table.only() {
                 Some((xid, call)) => self.receive_into_target(xid, call)?,
                 None => self.receive_head()?,
@@ -50,7 +49,7 @@ impl<C: Calls> Receiver<'_, C> {
     /// bytes are then pending.
     fn receive_into_target(&mut self, xid: u32, call: usize) -> Result<bool, Fault> {
         let target_bytes = self.calls.target_bytes(call);
-        let Some((head, spill)) = self.buffer.memory().split_at_mut_checked(READ_HEAD_BYTES) else { return Ok(false) };
+        let Some((head, spill)) = self.buffer.memory().split_at_mut_checked(C::READ_HEAD_BYTES) else { return Ok(false) };
         let received = loop {
             // The stream is checked each time, because this may be the child of a signal handler's
             // fork.
@@ -60,21 +59,21 @@ impl<C: Calls> Receiver<'_, C> {
             } else {
                 receive_around::<C, LONG>(&mut stream, head, self.calls, call, target_bytes, spill)
             };
-            let moved = self.timer.received(received, self.service);
-            if let Some(bytes) = unanswered::checked(moved, self.table, self.calls, self.service)? {
+            let moved = self.timer.received(received, self.route);
+            if let Some(bytes) = unanswered::checked(moved, self.table, self.calls, self.route)? {
                 break bytes;
             }
         };
-        if received >= READ_HEAD_BYTES
-            && let Some(reply) = parse(head, target_bytes).filter(|reply| reply.xid == xid)
-            && received <= READ_HEAD_BYTES + reply.rest_bytes
+        if received >= C::READ_HEAD_BYTES
+            && let Some(reply) = C::read_head(head, target_bytes).filter(|reply| reply.xid == xid)
+            && received <= C::READ_HEAD_BYTES + reply.rest_bytes
         {
-            self.receive_rest(call, &reply, received - READ_HEAD_BYTES)?;
+            self.receive_rest(call, &reply, received - C::READ_HEAD_BYTES)?;
             return Ok(true);
         }
         // Joins the pieces: the bytes in the caller's buffers belong between head and spill.
-        let in_target = received.saturating_sub(READ_HEAD_BYTES).min(target_bytes);
-        let spilled = received.saturating_sub(READ_HEAD_BYTES + in_target);
+        let in_target = received.saturating_sub(C::READ_HEAD_BYTES).min(target_bytes);
+        let spilled = received.saturating_sub(C::READ_HEAD_BYTES + in_target);
         spill.copy_within(..spilled, in_target);
         if let Some(to) = spill.get_mut(..in_target) {
             self.calls.copy_target(call, to);
@@ -85,18 +84,18 @@ impl<C: Calls> Receiver<'_, C> {
 
     /// Receives the head of one of several READs in flight, then its data. False as in [`Self::receive_into_target`].
     fn receive_head(&mut self) -> Result<bool, Fault> {
-        let Some(head) = self.buffer.memory().get_mut(..READ_HEAD_BYTES) else { return Ok(false) };
+        let Some(head) = self.buffer.memory().get_mut(..C::READ_HEAD_BYTES) else { return Ok(false) };
         let received = loop {
             let received = self.connection.stream()?.receive(head);
-            let moved = self.timer.received(received, self.service);
-            if let Some(bytes) = unanswered::checked(moved, self.table, self.calls, self.service)? {
+            let moved = self.timer.received(received, self.route);
+            if let Some(bytes) = unanswered::checked(moved, self.table, self.calls, self.route)? {
                 break bytes;
             }
         };
-        if received == READ_HEAD_BYTES
-            && let Some(reply) = parse(head, usize::MAX)
+        if received == C::READ_HEAD_BYTES
+            && let Some(reply) = C::read_head(head, usize::MAX)
             && let Some(call) = self.table.find(reply.xid)
-            && reply.head.data_bytes as usize <= self.calls.target_bytes(call)
+            && reply.data_bytes <= self.calls.target_bytes(call)
         {
             self.receive_rest(call, &reply, 0)?;
             return Ok(true);
@@ -106,8 +105,8 @@ impl<C: Calls> Receiver<'_, C> {
     }
 
     /// Receives what is missing of a READ's data, of which `have` bytes (padding included) are there.
-    fn receive_rest(&mut self, call: usize, reply: &ReadReply, mut have: usize) -> Result<(), Fault> {
-        let data = reply.head.data_bytes as usize;
+    fn receive_rest(&mut self, call: usize, reply: &ReadHead, mut have: usize) -> Result<(), Fault> {
+        let data = reply.data_bytes;
         while have < reply.rest_bytes {
             let mut pad = [0; 4];
             let mut stream = self.connection.stream()?;
@@ -119,7 +118,7 @@ impl<C: Calls> Receiver<'_, C> {
             let received = stream.receive_scattered(list.as_mut_slice());
             have += self.moved(received)?.unwrap_or(0);
         }
-        self.calls.received(call, &reply.head);
+        self.calls.received(call, reply);
         self.table.remove(reply.xid);
         Ok(())
     }
@@ -138,8 +137,8 @@ impl<C: Calls> Receiver<'_, C> {
     /// in flight.
     #[inline]
     fn moved(&mut self, received: io::Result<usize>) -> Result<Option<usize>, Fault> {
-        let moved = self.timer.received(received, self.service);
-        unanswered::checked(moved, self.table, self.calls, self.service)
+        let moved = self.timer.received(received, self.route);
+        unanswered::checked(moved, self.table, self.calls, self.route)
     }
 
     /// Receives once without waiting and takes all complete records. False if there was nothing to receive.
@@ -148,7 +147,7 @@ impl<C: Calls> Receiver<'_, C> {
         if received.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
             return Ok(false);
         }
-        let bytes = self.timer.received(received, self.service)?.unwrap_or(0);
+        let bytes = self.timer.received(received, self.route)?.unwrap_or(0);
         self.buffer.received(bytes);
         self.take_records()?;
         Ok(true)
@@ -169,7 +168,7 @@ impl<C: Calls> Receiver<'_, C> {
         let header = ReplyHeader::decode(&mut input)?;
         let Some(call) = self.table.find(header.xid.0) else { return Ok(self.table.skip_unexpected()?) };
         if header.status != ReplyStatus::Success {
-            return Err(Fault::Fatal(Error::Refused { server: self.service.server(), status: header.status }));
+            return Err(Fault::Fatal(Error::Refused { server: self.route.server(), status: header.status }));
         }
         self.calls.reply(call, &mut input)?;
         self.table.remove(header.xid.0);

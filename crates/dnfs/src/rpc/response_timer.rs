@@ -1,9 +1,10 @@
 //! Measures how long a connection has been silent. The silence is reported after some seconds, and the attempt ends after the
 //! reply timeout.
 
+use super::endpoints::Liveness;
 use super::events::Cause;
 use super::fault::Fault;
-use super::service::{Liveness, RetryPolicy, Service};
+use super::route::{RetryPolicy, Route};
 use crate::call_notes::NotedCall;
 use crate::limits::UNRESPONSIVE_MS;
 use crate::sys::connect::SOCKET_TIMEOUT;
@@ -40,48 +41,44 @@ impl ResponseTimer {
 
     /// Publishes how long there has been no answer.
     #[cold]
-    pub(crate) fn note(&mut self, waited: Duration, service: &Service) {
-        if self.noted.is_none()
-            && let Some(notes) = &service.call_notes
-        {
-            self.noted = notes.note(self.procedure, waited);
+    pub(crate) fn note(&mut self, waited: Duration, route: &Route) {
+        if self.noted.is_none() {
+            self.noted = route.membership.note_call(self.procedure, waited);
         }
     }
 
     /// Ends the wait.
-    pub(crate) fn finish(&mut self, service: &Service) {
-        if let (Some(noted), Some(notes)) = (self.noted.take(), &service.call_notes) {
-            notes.forget(noted);
-        }
+    pub(crate) fn finish(&mut self, route: &Route) {
+        route.membership.forget_call(self.noted.take());
     }
 
     /// The result of one receive: bytes, `None` if nothing has arrived yet, or a fault.
     #[inline]
-    pub(crate) fn received(&mut self, outcome: io::Result<usize>, service: &Service) -> Result<Option<usize>, Fault> {
-        self.moved(outcome, io::ErrorKind::UnexpectedEof, service)
+    pub(crate) fn received(&mut self, outcome: io::Result<usize>, route: &Route) -> Result<Option<usize>, Fault> {
+        self.moved(outcome, io::ErrorKind::UnexpectedEof, route)
     }
 
     /// The result of one send.
     #[inline]
-    pub(crate) fn sent(&mut self, outcome: io::Result<usize>, service: &Service) -> Result<Option<usize>, Fault> {
-        self.moved(outcome, io::ErrorKind::WriteZero, service)
+    pub(crate) fn sent(&mut self, outcome: io::Result<usize>, route: &Route) -> Result<Option<usize>, Fault> {
+        self.moved(outcome, io::ErrorKind::WriteZero, route)
     }
 
     #[inline]
-    fn moved(&mut self, outcome: io::Result<usize>, end: io::ErrorKind, service: &Service) -> Result<Option<usize>, Fault> {
+    fn moved(&mut self, outcome: io::Result<usize>, end: io::ErrorKind, route: &Route) -> Result<Option<usize>, Fault> {
         match outcome {
             Ok(0) => Err(Fault::Broken(end.into())),
             Ok(bytes) => {
                 self.since = None;
                 Ok(Some(bytes))
             }
-            Err(error) => self.on_error(error, service).map(|()| None),
+            Err(error) => self.on_error(error, route).map(|()| None),
         }
     }
 
     /// Continues to wait after a timeout of the socket or a signal, until the reply timeout.
     #[cold]
-    fn on_error(&mut self, error: io::Error, service: &Service) -> Result<(), Fault> {
+    fn on_error(&mut self, error: io::Error, route: &Route) -> Result<(), Fault> {
         let waited = match error.kind() {
             io::ErrorKind::WouldBlock => SOCKET_TIMEOUT,
             io::ErrorKind::Interrupted => Duration::ZERO,
@@ -90,19 +87,19 @@ impl ResponseTimer {
         let now = Instant::now();
         let since = *self.since.get_or_insert_with(|| now.checked_sub(waited).unwrap_or(now));
         let silent = now.saturating_duration_since(since);
-        service.renew_leases();
+        route.membership.renew_leases();
         if silent >= NOTE_AFTER {
-            self.note(silent, service);
-            if self.move_count.is_some_and(|at| at != service.move_count()) {
+            self.note(silent, route);
+            if self.move_count.is_some_and(|at| at != route.endpoints.move_count()) {
                 return Err(Fault::Moved);
             }
         }
         if silent >= Duration::from_millis(UNRESPONSIVE_MS)
-            && service.retry_policy != RetryPolicy::Mounting
-            && service.liveness() == Liveness::Silent
+            && route.retry_policy != RetryPolicy::Mounting
+            && route.liveness() == Liveness::Silent
         {
-            service.report_unresponsive(Cause::NoReply, silent);
+            route.report_unresponsive(Cause::NoReply, silent);
         }
-        if silent >= service.resend_after { Err(Fault::Unresponsive) } else { Ok(()) }
+        if silent >= route.resend_after { Err(Fault::Unresponsive) } else { Ok(()) }
     }
 }

@@ -1,8 +1,9 @@
 //! Decides what happens between two attempts of one run of calls: wait, give up, or try again.
 
+use super::endpoints::Liveness;
 use super::events::Cause;
 use super::fault::Fault;
-use super::service::{Liveness, RetryPolicy, Service};
+use super::route::{RetryPolicy, Route};
 use crate::error::{Error, ProtocolError};
 use crate::limits::{BACKOFF_MS_MAX, BACKOFF_MS_MIN, PROTOCOL_ERRORS_MAX, UNRESPONSIVE_MS};
 use crate::sys::clock;
@@ -35,45 +36,43 @@ impl Backoff {
     ///
     /// # Errors
     /// If the retry policy gives up: the fault as the caller sees it.
-    pub(crate) fn wait(&mut self, fault: Fault, service: &Service) -> Result<(), Error> {
+    pub(crate) fn wait(&mut self, fault: Fault, route: &Route) -> Result<(), Error> {
         let since = *self.since.get_or_insert_with(Instant::now);
         // If the server answers others, the unanswered call is already in the log.
         let (cause, is_connected) = (fault.cause(), matches!(fault, Fault::Unanswered | Fault::Unresponsive));
-        match (fault, service.retry_policy) {
+        match (fault, route.retry_policy) {
             (Fault::Fatal(error), _) => return Err(error),
             (Fault::Forked | Fault::Moved, _) => return Ok(()),
-            (Fault::Denied(denial), policy) => {
-                if policy != RetryPolicy::Mounting {
-                    service.report_denied(denial);
-                }
-                return Err(Error::Denied { server: service.server(), denial });
+            (Fault::Denied(denial), _) => {
+                route.report_denied(denial);
+                return Err(Error::Denied { server: route.server(), denial });
             }
             (Fault::Unanswered, _) => {}
             // The connection is not at fault, but it ended inside a call or its data.
             (Fault::Broken(source), _) if source.raw_os_error() == Some(libc::EFAULT) => return Err(Error::BadAddress),
-            (Fault::Malformed(source), _) => self.malformed(source, service)?,
+            (Fault::Malformed(source), _) => self.malformed(source, route)?,
             // A server that was just restarted has dropped connections that it had not accepted yet.
             (Fault::Connect(source), RetryPolicy::Mounting) if source.kind() == io::ErrorKind::ConnectionReset => {
-                self.broken(source, service)?;
+                self.broken(source, route)?;
             }
             (Fault::Connect(source), RetryPolicy::Mounting) => {
-                return Err(Error::Connect { service: service.program.name, server: service.server(), source });
+                return Err(Error::Connect { service: route.program.name, server: route.server(), source });
             }
             (Fault::Unresponsive, RetryPolicy::Mounting) => {
-                return Err(timed_out(service, since.elapsed().max(service.resend_after)));
+                return Err(timed_out(route, since.elapsed().max(route.resend_after)));
             }
             (Fault::NoTls, RetryPolicy::Mounting) => {
-                return Err(Error::NoTls { service: service.program.name, server: service.server() });
+                return Err(Error::NoTls { service: route.program.name, server: route.server() });
             }
-            (Fault::Tls(source), RetryPolicy::Mounting) => return Err(Error::Tls { server: service.server(), source }),
-            (Fault::Broken(source), _) => self.broken(source, service)?,
+            (Fault::Tls(source), RetryPolicy::Mounting) => return Err(Error::Tls { server: route.server(), source }),
+            (Fault::Broken(source), _) => self.broken(source, route)?,
             // The client never falls back to an unencrypted connection: it waits as for a server that does not answer.
             (Fault::Connect(_) | Fault::Unresponsive | Fault::NoTls | Fault::Tls(_), _) => self.broken_count = 2,
         }
-        if let RetryPolicy::Soft(limit) = service.retry_policy
+        if let RetryPolicy::Soft(limit) = route.retry_policy
             && since.elapsed() >= limit
         {
-            return Err(timed_out(service, since.elapsed()));
+            return Err(timed_out(route, since.elapsed()));
         }
         // After a broken connection the next attempt may succeed at once; after a refused one it probably does not.
         if self.broken_count > 1 || self.malformed_count > 0 {
@@ -83,32 +82,28 @@ impl Backoff {
         let silent = since.elapsed();
         if silent >= Duration::from_millis(UNRESPONSIVE_MS) {
             match cause {
-                Cause::NoReply if is_connected && service.liveness() != Liveness::Silent => {}
-                Cause::NoReply if service.answers.are_recent() => service.report_unresponsive(Cause::NoConnection, silent),
-                _ => service.report_unresponsive(cause, silent),
+                Cause::NoReply if is_connected && route.liveness() != Liveness::Silent => {}
+                Cause::NoReply if route.endpoints.answered_lately() => route.report_unresponsive(Cause::NoConnection, silent),
+                _ => route.report_unresponsive(cause, silent),
             }
         }
         Ok(())
     }
 
-    fn malformed(&mut self, source: ProtocolError, service: &Service) -> Result<(), Error> {
+    fn malformed(&mut self, source: ProtocolError, route: &Route) -> Result<(), Error> {
         self.malformed_count += 1;
-        if self.malformed_count >= PROTOCOL_ERRORS_MAX {
-            Err(Error::Protocol { server: service.server(), source })
-        } else {
-            Ok(())
-        }
+        if self.malformed_count >= PROTOCOL_ERRORS_MAX { Err(Error::Protocol { server: route.server(), source }) } else { Ok(()) }
     }
 
-    fn broken(&mut self, source: io::Error, service: &Service) -> Result<(), Error> {
+    fn broken(&mut self, source: io::Error, route: &Route) -> Result<(), Error> {
         self.broken_count += 1;
-        if service.retry_policy == RetryPolicy::Mounting && self.broken_count > 2 {
-            return Err(Error::Connect { service: service.program.name, server: service.server(), source });
+        if route.retry_policy == RetryPolicy::Mounting && self.broken_count > 2 {
+            return Err(Error::Connect { service: route.program.name, server: route.server(), source });
         }
         Ok(())
     }
 }
 
-fn timed_out(service: &Service, waited: Duration) -> Error {
-    Error::TimedOut { server: service.server(), seconds: waited.as_secs() }
+fn timed_out(route: &Route, waited: Duration) -> Error {
+    Error::TimedOut { server: route.server(), seconds: waited.as_secs() }
 }

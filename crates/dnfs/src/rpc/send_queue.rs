@@ -6,7 +6,7 @@ use super::connection::Connection;
 use super::fault::Fault;
 use super::io_slices::{LONG, SHORT, SendList};
 use super::response_timer::ResponseTimer;
-use super::service::Service;
+use super::route::Route;
 use super::unanswered;
 use crate::limits::{IO_HEAD_BYTES_MAX, SEND_BYTES_MAX};
 use crate::sys::region::Region;
@@ -76,10 +76,10 @@ impl SendQueue {
     ///
     /// # Panics
     /// If its memory is not mapped, or the headers of all calls in flight need more than that: a bug of this library.
-    pub(super) fn push<C: Calls>(&mut self, service: &Service, xid: u32, call: usize, calls: &C) {
+    pub(super) fn push<C: Calls>(&mut self, route: &Route, xid: u32, call: usize, calls: &C) {
         let payload_bytes = calls.payload_bytes(call);
         self.encoded.clear();
-        service.append_header(xid, calls.procedure(), &mut self.encoded);
+        route.header.append(xid, calls.procedure(), &mut self.encoded);
         calls.encode(call, &mut Writer::new(&mut self.encoded));
         let body_bytes = self.encoded.len() - record::MARK_BYTES + payload_bytes + padding(payload_bytes);
         record::write_mark(&mut self.encoded, 0, body_bytes);
@@ -96,7 +96,7 @@ impl SendQueue {
         connection: &mut Connection,
         calls: &C,
         table: &mut CallTable,
-        service: &Service,
+        route: &Route,
         timer: &mut ResponseTimer,
     ) -> Result<(), Fault> {
         let headers = self.headers.as_deref().unwrap_or_default();
@@ -116,7 +116,7 @@ impl SendQueue {
                 mark_sent(&rest[..count]);
                 connection.stream()?.send(list.as_slice())
             };
-            skip += unanswered::checked(timer.sent(sent, service), table, calls, service)?.unwrap_or(0);
+            skip += unanswered::checked(timer.sent(sent, route), table, calls, route)?.unwrap_or(0);
             while let Some(call) = self.calls.get(first).filter(|call| skip >= call.bytes()) {
                 skip -= call.bytes();
                 first += 1;

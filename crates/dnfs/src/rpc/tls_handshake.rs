@@ -1,7 +1,7 @@
 //! Starts TLS on a connection: the AUTH_TLS probe in the clear (RFC 9289 4.1), then the handshake. Both allocate.
 
 use super::fault::Fault;
-use super::service::{RetryPolicy, Service};
+use super::route::{RetryPolicy, Route};
 use super::tls::TlsStream;
 use super::tls_config::TlsConfig;
 use crate::error::{Error, ProtocolError};
@@ -16,9 +16,9 @@ use std::io::{self, IoSlice};
 use std::time::{Duration, Instant};
 
 /// Probes for TLS and makes the handshake, on a connection on which nothing was sent yet.
-pub(super) fn start(socket: &Socket, service: &Service, config: &TlsConfig) -> Result<TlsStream, Fault> {
+pub(super) fn start(socket: &Socket, route: &Route, config: &TlsConfig) -> Result<TlsStream, Fault> {
     let mut wire = HandshakeSocket { socket, until: Instant::now() + Duration::from_millis(HANDSHAKE_MS) };
-    probe(&mut wire, service)?;
+    probe(&mut wire, route)?;
     let session = config.tls.handshake(&config.name, &mut wire).map_err(Fault::Tls)?;
     let map = |bytes| Region::map(bytes).map_err(|source| Fault::Fatal(Error::Local { action: "map a buffer for TLS", source }));
     let incoming = Incoming::new(session.opener, map(RECEIVE_BYTES_MAX)?, &session.early);
@@ -26,9 +26,9 @@ pub(super) fn start(socket: &Socket, service: &Service, config: &TlsConfig) -> R
 }
 
 /// The probe: NULL with AUTH_TLS, in the clear. Reads nothing after its reply; the handshake rejects unexpected bytes.
-fn probe(wire: &mut HandshakeSocket<'_>, service: &Service) -> Result<(), Fault> {
+fn probe(wire: &mut HandshakeSocket<'_>, route: &Route) -> Result<(), Fault> {
     let xid = Xid(random() as u32);
-    let (program, version) = (service.program.number, service.program.version);
+    let (program, version) = (route.program.number, route.program.version);
     let (credential, verifier) = (OpaqueAuth::TLS, OpaqueAuth::NONE);
     let header = CallHeader { xid, rpc_version: RPC_VERSION, program, version, procedure: 0, credential, verifier };
     let mut call = Vec::new();
@@ -48,9 +48,9 @@ fn probe(wire: &mut HandshakeSocket<'_>, service: &Service) -> Result<(), Fault>
         ReplyStatus::Success if offered => Ok(()),
         // While mounting, a missing program is searched for at another port.
         status @ (ReplyStatus::ProgramUnavailable | ReplyStatus::ProgramMismatch { .. })
-            if service.retry_policy == RetryPolicy::Mounting =>
+            if route.retry_policy == RetryPolicy::Mounting =>
         {
-            Err(Fault::Fatal(Error::Refused { server: service.server(), status }))
+            Err(Fault::Fatal(Error::Refused { server: route.server(), status }))
         }
         _ => Err(Fault::NoTls),
     }

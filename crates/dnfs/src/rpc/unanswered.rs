@@ -6,10 +6,11 @@
 
 use super::call_table::{CallTable, Overdue};
 use super::calls::Calls;
+use super::endpoints::Liveness;
 use super::events::{Event, UnansweredCall};
 use super::fault::Fault;
-use super::service::{Liveness, RetryPolicy, Service};
-use crate::nfs3::procedures::{self, NFS};
+use super::program::Procedures;
+use super::route::{RetryPolicy, Route};
 use crate::process::this_process;
 use nfs_proto::xdr::Writer;
 
@@ -23,10 +24,10 @@ pub(super) fn checked<C: Calls>(
     moved: Result<Option<usize>, Fault>,
     table: &mut CallTable,
     calls: &C,
-    service: &Service,
+    route: &Route,
 ) -> Result<Option<usize>, Fault> {
     if matches!(moved, Ok(None) | Err(Fault::Unresponsive)) {
-        look(table, calls, service)?;
+        look(table, calls, route)?;
     }
     moved
 }
@@ -37,12 +38,12 @@ pub(super) fn checked<C: Calls>(
 /// # Errors
 /// [`Fault::Unanswered`] if the calls must be sent under other xids.
 #[cold]
-pub(super) fn look<C: Calls>(table: &mut CallTable, calls: &C, service: &Service) -> Result<(), Fault> {
-    if service.retry_policy == RetryPolicy::Mounting || service.program.number != NFS.number {
+pub(super) fn look<C: Calls>(table: &mut CallTable, calls: &C, route: &Route) -> Result<(), Fault> {
+    let Some(procedures) = route.program.procedures.filter(|_| route.retry_policy != RetryPolicy::Mounting) else {
         return Ok(());
-    }
-    let Some(overdue) = table.overdue(service.resend_after) else { return Ok(()) };
-    match service.liveness() {
+    };
+    let Some(overdue) = table.overdue(route.resend_after) else { return Ok(()) };
+    match route.liveness() {
         Liveness::Answers => {}
         Liveness::Silent => {
             table.restart_waits();
@@ -50,19 +51,23 @@ pub(super) fn look<C: Calls>(table: &mut CallTable, calls: &C, service: &Service
         }
         Liveness::Unknown => return Ok(()),
     }
-    let is_idempotent = procedures::is_idempotent(calls.procedure());
-    let renewed = is_idempotent && !service.channel_support.is_present();
-    this_process().reports.report(Event::Unanswered { server: service.server(), call: named(table, calls, &overdue), renewed });
+    let is_idempotent = (procedures.is_idempotent)(calls.procedure());
+    let renewed = is_idempotent && !route.endpoints.channel_support.is_present();
+    this_process().reports.report(Event::Unanswered {
+        server: route.server(),
+        call: named(table, calls, &overdue, procedures),
+        renewed,
+    });
     table.wait_longer(overdue.xid);
     if renewed { Err(Fault::Unanswered) } else { Ok(()) }
 }
 
 /// Names the call by its arguments.
-fn named<C: Calls>(table: &mut CallTable, calls: &C, overdue: &Overdue) -> UnansweredCall {
+fn named<C: Calls>(table: &mut CallTable, calls: &C, overdue: &Overdue, procedures: &Procedures) -> UnansweredCall {
     let procedure = calls.procedure();
     let scratch = table.scratch();
     scratch.clear();
     calls.encode(overdue.call, &mut Writer::new(scratch));
-    let (file, offset) = procedures::object_of(procedure, scratch);
+    let (file, offset) = (procedures.object_of)(procedure, scratch);
     UnansweredCall { procedure, file, offset, age: overdue.age }
 }

@@ -145,20 +145,20 @@ mod tests {
     fn a_child_leaves_the_connection_of_its_parent_alone_and_makes_its_own() {
         use crate::nfs3::procedures::NFS;
         use crate::rpc::connection::Connection;
-        use crate::rpc::service::{RetryPolicy, Service};
+        use crate::rpc::route::{RetryPolicy, Route};
         use std::io::Write as _;
         this_process().watch_forks();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let who = crate::Credentials::of_process();
-        let service = Service::new(listener.local_addr().unwrap(), NFS, &who, RetryPolicy::Mounting);
+        let route = Route::new(listener.local_addr().unwrap(), NFS, &who, RetryPolicy::Mounting);
         let mut connection = Connection::new();
-        connection.connect(&service).ok().unwrap();
+        connection.connect(&route).ok().unwrap();
         let mut served = listener.accept().unwrap().0;
         // SAFETY: the child makes system calls only, no allocation, and ends by `_exit`.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let refused = connection.socket().is_err();
-            let fresh = connection.connect(&service).is_ok_and(|new| new);
+            let fresh = connection.connect(&route).is_ok_and(|new| new);
             let sent = connection.socket().is_ok_and(|socket| socket.send(&[IoSlice::new(b"child")]).is_ok());
             connection.disconnect();
             // SAFETY: ends the child.

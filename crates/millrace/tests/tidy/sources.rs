@@ -49,6 +49,19 @@ fn structures_of_nfs_version_3_stay_where_it_is_spoken() {
 }
 
 #[test]
+fn the_rpc_engine_of_the_client_knows_no_file_protocol() {
+    let engine = root().join("crates/dnfs/src/rpc");
+    let mut faults = Vec::new();
+    for file in rust_files().iter().filter(|file| file.starts_with(&engine)) {
+        let text = read(file);
+        // The name of a procedure is displayed in events, which are public.
+        let uses = code_lines(&text).filter(|(_, line)| line.contains("::nfs3") && !line.contains("procedures::ProcedureName"));
+        faults.extend(uses.map(|(number, line)| format!("{}:{number}: {}", shown(file), line.trim())));
+    }
+    report("uses of nfs3 in dnfs/src/rpc", &faults);
+}
+
+#[test]
 fn no_source_file_is_longer_than_its_limit() {
     let mut faults = Vec::new();
     for file in source_files(&["rs", "c", "sh", "py", "toml"]) {

@@ -5,8 +5,7 @@ use nfs_proto::xdr::{Decode, Reader};
 use std::fmt::Write as _;
 
 use super::types::handle_of;
-use crate::file::FileHandle;
-use crate::rpc::program::{Procedures, Program};
+use crate::rpc::program::{CallObject, Procedures, Program};
 
 /// NFS version 3.
 pub(crate) const NFS: Program = Program {
@@ -30,7 +29,7 @@ fn is_idempotent(procedure: u32) -> bool {
 
 /// The file or directory of a call, and its offset if it has one. The arguments of every procedure but NULL begin with a file handle
 /// (RFC 1813 3.3).
-fn object_of(procedure: u32, arguments: &[u8]) -> (Option<FileHandle>, Option<u64>) {
+fn object_of(procedure: u32, arguments: &[u8]) -> CallObject {
     let mut input = Reader::new(arguments);
     let file = nfs3::FileHandle::decode(&mut input).ok();
     let has_offset = matches!(Procedure::from_number(procedure), Some(Procedure::Read | Procedure::Write | Procedure::Commit));

@@ -21,6 +21,9 @@ pub(crate) struct Program {
     pub(crate) procedures: Option<&'static Procedures>,
 }
 
+/// The file or directory of a call, and its offset if it has one.
+pub(crate) type CallObject = (Option<FileHandle>, Option<u64>);
+
 /// What the engine has to know of the procedures of a program that accesses files.
 #[derive(Debug)]
 pub(crate) struct Procedures {
@@ -28,8 +31,8 @@ pub(crate) struct Procedures {
     pub(crate) is_write: fn(u32) -> bool,
     /// Whether a second execution does no harm, so that the call may be sent under another xid.
     pub(crate) is_idempotent: fn(u32) -> bool,
-    /// The file or directory of a call with these arguments, and its offset if it has one.
-    pub(crate) object_of: fn(u32, &[u8]) -> (Option<FileHandle>, Option<u64>),
+    /// The object of a call with these arguments.
+    pub(crate) object_of: fn(u32, &[u8]) -> CallObject,
 }
 
 impl Program {

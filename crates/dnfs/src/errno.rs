@@ -61,7 +61,10 @@ const fn errno_of_segment(error: &SegmentError) -> i32 {
         SegmentError::Local { errno, .. } | SegmentError::NoSlots { errno } | SegmentError::NoRuntimeDirectory { errno, .. } => {
             *errno
         }
-        SegmentError::Version { .. } | SegmentError::Foreign(_) | SegmentError::Directory(_) => libc::ENOTSUP,
+        SegmentError::Version { .. }
+        | SegmentError::OtherVersion { .. }
+        | SegmentError::Foreign(_)
+        | SegmentError::Directory(_) => libc::ENOTSUP,
         SegmentError::VerifiersFull => libc::EIO,
     }
 }

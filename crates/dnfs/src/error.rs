@@ -1,13 +1,14 @@
 //! Errors, and hints for the user.
 
 use crate::file::FsError;
-use crate::segment::SegmentError;
+use crate::segment::{OtherVersion, SegmentError};
 use crate::url::UrlError;
 use nfs_proto::mount3::MountStatus;
 use nfs_proto::rpc::{AuthStat, ReplyStatus};
 use nfs_proto::xdr::DecodeError;
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 
 /// Why a call or a mount failed.
 ///
@@ -272,6 +273,20 @@ impl Error {
     }
 }
 
+/// What to do about a segment that another version of Millrace made.
+fn other_version_hint(why: &OtherVersion, directory: &Path) -> String {
+    let give_up = format!("millrace nfs give-up --force {}", directory.display());
+    match why {
+        OtherVersion::Programs(_) => "end these programs, then start this one again".to_owned(),
+        OtherVersion::Keeper(_) => {
+            format!("start this program again once the server answers and has the export; `{give_up}` loses the data")
+        }
+        OtherVersion::Unsaved => {
+            format!("run a program once with that version (millrace exec … -- true), which saves the data; `{give_up}` loses it")
+        }
+    }
+}
+
 /// What to do about an error of this host's part of a mount.
 fn segment_hint(error: &SegmentError) -> Option<String> {
     const READ_ONLY: i32 = rustix::io::Errno::ROFS.raw_os_error();
@@ -285,9 +300,10 @@ fn segment_hint(error: &SegmentError) -> Option<String> {
              that this user may make: MILLRACE_RUNTIME_DIR=/run/NAME"
         }
         SegmentError::Version { .. } => {
-            "end the programs that use this export with another version of Millrace; if no such program runs, remove the contents of \
-             /dev/shm/millrace-UID (root: /run/millrace), or of the directory that MILLRACE_RUNTIME_DIR names"
+            "use that version for it; `millrace nfs give-up` ends the mount, and so does the next `millrace exec` of this version, once no \
+             program uses it"
         }
+        SegmentError::OtherVersion { why, directory, .. } => return Some(other_version_hint(why, directory)),
         SegmentError::Local { errno: FULL, .. } | SegmentError::NoSlots { errno: FULL } => {
             "the file system of the runtime directory is full, /dev/shm by default: free space there, enlarge it (mount -o \
              remount,size=1G /dev/shm; docker run --shm-size=1g), or name another directory in MILLRACE_RUNTIME_DIR"

@@ -211,6 +211,8 @@ pub const KEEPER_FIRST_LOOK_MS: u64 = 10;
 pub const KEEPER_FIRST_LOOKS_MS: u64 = 5000;
 /// Longest call of a keeper, in ms: it may notice only after that time that its segment is gone.
 pub const KEEPER_CALL_MS: u64 = 10_000;
+/// How long a process that attaches waits for the keeper of another version of Millrace to save what programs wrote, in ms.
+pub const OTHER_LAYOUT_WAIT_MS: u64 = 30_000;
 /// Consecutive checks that find a mount unused before its keeper ends: a shell starts the next program meanwhile.
 pub const KEEPER_UNUSED_LOOKS: u32 = 3;
 /// Age at which uncommitted writes of an open file are committed, in ms (Linux: `dirty_expire_centisecs`).

@@ -44,6 +44,7 @@ mod names;
 mod observer;
 mod open;
 mod open_directories;
+mod other_layout;
 mod outsiders;
 mod owner_locks;
 mod processes;
@@ -72,7 +73,7 @@ pub use crate::segment::runtime_dir::PLACEHOLDER_PATH_BYTES_MAX;
 pub use crate::segment::runtime_root::{
     VARIABLE as RUNTIME_DIR_VARIABLE, group_runtime_root, has_runtime_root, make_runtime_root, runtime_root,
 };
-pub use crate::segment::{DirectoryKept, DirectoryPlaceholder, Distrust, FileRef, SegmentError, Untrusted};
+pub use crate::segment::{DirectoryKept, DirectoryPlaceholder, Distrust, FileRef, OtherVersion, SegmentError, Untrusted};
 pub use apart::{MountedApart, mounted_apart};
 pub use async_io::AsyncIo;
 pub use give_up::UnsavedFile;
@@ -88,6 +89,7 @@ pub use mount_paths::MountPath;
 pub use mount_spec::{MountSpec, SpecError};
 pub use observer::{Observer, Retained, SharedMemory};
 pub use open_directories::mount_of_directory_placeholder;
+pub use other_layout::OtherLayout;
 pub use owner_locks::{DESCRIPTION_LOCKS_EXCLUSIVE, DESCRIPTION_LOCKS_LIMIT, OwnerLocks, holder_of_lock};
 pub use processes::{MountProcess, MountProcesses, processes_of};
 pub use read_ahead::EarlyRead;

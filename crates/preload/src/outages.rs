@@ -56,6 +56,9 @@ pub(crate) fn report(event: Event) {
              and data that was not committed there is lost",
             MountsOf { server }
         )),
+        Event::OtherVersionEnds { found } => report_server(format_args!(
+            "waiting until another version of millrace (layout {found}) has saved what programs wrote"
+        )),
         Event::NothingKept => report_server(format_args!(
             "warning: no space left in {}: written data is not kept until COMMIT, so a power cut of the server loses it, and fsync fails \
              then. Enlarge it (docker and podman: --shm-size), stop all programs of the mount, and start them again",

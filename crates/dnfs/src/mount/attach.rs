@@ -8,7 +8,7 @@ use super::fence::FenceClient;
 use super::keeper_process::be_user;
 use super::served::{Served, Waiting, ask, retire_if_replaced};
 use super::stored_parts::{client_of, lock, stored_of};
-use super::{Mount, MountSpec, mount_paths};
+use super::{Mount, MountSpec, mount_paths, other_layout};
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::FsError;
@@ -56,12 +56,22 @@ impl Mount {
             let (url_root, mounted) = find(spec, who, former)?;
             let (directory, user) = enter(url_root.identity)?;
             entered(&directory);
-            let Some((segment, client)) = attach_or_create(&directory, &url_root, spec, who, mounted)? else {
-                former = Some(url_root.identity);
-                continue;
+            let (segment, client) = match attach_or_create(&directory, &url_root, spec, who, mounted) {
+                Ok(Some(attached)) => attached,
+                Ok(None) => {
+                    former = Some(url_root.identity);
+                    continue;
+                }
+                Err(Error::Segment(SegmentError::Version { found })) => {
+                    drop(user);
+                    other_layout::clear(&directory, found)?;
+                    continue;
+                }
+                Err(error) => return Err(error),
             };
             url_root.note(&root, &spec.url)?;
             let mount = Self { _user: Some(Arc::new(user)), ..Self::new(spec, who, client, segment)? };
+            mount.note_use();
             mount.finish_left_writes()?;
             mount.sweep();
             return Ok(mount);

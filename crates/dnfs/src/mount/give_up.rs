@@ -110,15 +110,20 @@ impl Observer {
         }
         self.segment.retire();
         self.segment.export_state().forget_urls();
-        // Keepers end when the segment has no name.
-        match unlink(&directory.segment_path()) {
-            Ok(()) | Err(Errno(libc::ENOENT)) => {}
-            Err(errno) => return Err(local("remove the segment")(errno)),
-        }
-        end_keepers(directory)?;
-        remove(directory)?;
+        end(directory)?;
         Ok(true)
     }
+}
+
+/// Ends the keepers of an export and removes its directory.
+pub(super) fn end(directory: &RuntimeDir) -> Result<(), SegmentError> {
+    // Keepers end when the segment has no name.
+    match unlink(&directory.segment_path()) {
+        Ok(()) | Err(Errno(libc::ENOENT)) => {}
+        Err(errno) => return Err(local("remove the segment")(errno)),
+    }
+    end_keepers(directory)?;
+    remove(directory)
 }
 
 /// Prevents processes from attaching. `None` if a process is attached. Tries several times, since a keeper briefly takes this

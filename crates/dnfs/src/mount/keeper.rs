@@ -222,6 +222,7 @@ impl Keeper {
         if self.unused_looks < KEEPER_UNUSED_LOOKS || !self.is_idle() {
             return false;
         }
+        self.mount.note_settled();
         self.last = Some(alone);
         true
     }

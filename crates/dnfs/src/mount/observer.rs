@@ -52,12 +52,16 @@ impl Observer {
     /// # Errors
     /// As [`Self::open`].
     pub fn at(directory: &Path) -> Result<Option<Self>, SegmentError> {
-        let named = directory.parent().zip(directory.file_name().and_then(|name| name.to_str()));
-        let Some((runtime, name)) = named else { return Ok(None) };
-        let Ok(identity) = u64::from_str_radix(name, 16) else { return Ok(None) };
-        let Some(directory) = RuntimeDir::made_by_another(runtime, |_| identity) else { return Ok(None) };
+        let Some((directory, identity)) = Self::directory_at(directory) else { return Ok(None) };
         let segment = Segment::attach(&directory, identity)?;
         Ok(segment.map(|segment| Self { segment }))
+    }
+
+    /// The directory of an export and the export's identity, which is its name. `None` if it is no such directory.
+    pub(super) fn directory_at(directory: &Path) -> Option<(RuntimeDir, u64)> {
+        let (runtime, name) = directory.parent().zip(directory.file_name()?.to_str())?;
+        let identity = u64::from_str_radix(name, 16).ok()?;
+        Some((RuntimeDir::made_by_another(runtime, |_| identity)?, identity))
     }
 
     /// The directories of all exports that were mounted with this `MILLRACE_RUNTIME_DIR`, sorted. Empty if it cannot be read.

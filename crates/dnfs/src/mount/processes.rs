@@ -57,6 +57,10 @@ pub fn processes_of(directories: &[PathBuf]) -> Vec<MountProcesses> {
             }
         }
     }
+    for mount in &mut found {
+        // A keeper that is about to end holds `users.lock`, so that no process attaches.
+        mount.programs.retain(|process| !mount.keepers.contains(&process.pid));
+    }
     found
 }
 

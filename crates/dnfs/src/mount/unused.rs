@@ -3,6 +3,7 @@
 use super::Observer;
 use super::give_up;
 use super::keeper_process::Alone;
+use crate::retention::Retention;
 use crate::segment::{Segment, SegmentError, local};
 
 impl Observer {
@@ -52,21 +53,27 @@ impl Observer {
         has_open_files(&self.segment)
     }
 
-    /// Whether the segment keeps nothing. No process can attach meanwhile.
     fn holds_nothing(&self) -> Result<bool, SegmentError> {
-        let (segment, retention) = (&self.segment, self.retention());
-        retention.members().watch().map_err(local("open a lock"))?;
-        let keeps_data = match retention.map_if_there() {
-            Ok(true) => retention.usage(segment).bytes > 0 || retention.has_left_records(),
-            Ok(false) => false,
-            Err(_) => true, // the area has another version
-        };
-        if keeps_data || segment.has_silly_files() || segment.live_files().any(|(_, slot)| !slot.may_go()) {
-            return Ok(false);
-        }
-        // A program that called exec with a file open uses the mount again when it uses that file.
-        Ok(!self.has_open_files()?)
+        holds_nothing(&self.segment, &self.retention())
     }
+}
+
+/// Whether the segment keeps nothing. No process can attach meanwhile.
+///
+/// # Errors
+/// A lock cannot be opened or taken.
+pub(super) fn holds_nothing(segment: &Segment, retention: &Retention) -> Result<bool, SegmentError> {
+    retention.members().watch().map_err(local("open a lock"))?;
+    let keeps_data = match retention.map_if_there() {
+        Ok(true) => retention.usage(segment).bytes > 0 || retention.has_left_records(),
+        Ok(false) => false,
+        Err(_) => true, // the area has another version
+    };
+    if keeps_data || segment.has_silly_files() || segment.live_files().any(|(_, slot)| !slot.may_go()) {
+        return Ok(false);
+    }
+    // A program that called exec with a file open uses the mount again when it uses that file.
+    Ok(!has_open_files(segment)?)
 }
 
 /// Whether a process has a file of the segment open.

@@ -77,6 +77,11 @@ pub enum Event {
     /// There is no memory to keep written data until COMMIT. Data that the server loses in a power cut is lost; fsync reports
     /// it.
     NothingKept,
+    /// The keeper of another version of Millrace still saves what programs wrote. The program waits for it.
+    OtherVersionEnds {
+        /// Layout of that version.
+        found: u32,
+    },
 }
 
 /// Why callers wait.

@@ -94,6 +94,25 @@ impl Segment {
 
     /// As [`Self::attach`], but also attaches to a retired segment, to replace it.
     pub(crate) fn attach_any(directory: &RuntimeDir, identity: u64) -> Result<Option<Self>, SegmentError> {
+        let Some((file, head)) = Self::head(directory)? else { return Ok(None) };
+        check_header(&head.values::<Header>(0, 1)[0], identity, directory.sharing().owner)?;
+        if stat(&file).map_err(local("examine the file"))?.size != SEGMENT_BYTES as u64 {
+            return Err(SegmentError::Foreign("of the wrong length"));
+        }
+        let mapping = Mapping::new(&file, SEGMENT_BYTES).map_err(local("map the file"))?;
+        Ok(Some(Self::of(mapping, directory)))
+    }
+
+    /// Whether nothing would be lost with the segment of this directory, which has layout `version`. `None` if there is no segment of
+    /// that layout.
+    pub(crate) fn is_settled(directory: &RuntimeDir, version: u32) -> Result<Option<bool>, SegmentError> {
+        let Some((_, head)) = Self::head(directory)? else { return Ok(None) };
+        let header = &head.values::<Header>(0, 1)[0];
+        Ok((header.layout_version.load(Acquire) == version).then(|| header.settled.load(Acquire) == 1))
+    }
+
+    /// The file of the segment and its header, which is mapped first, because another layout has another length.
+    fn head(directory: &RuntimeDir) -> Result<Option<(Fd, Mapping)>, SegmentError> {
         let Sharing { owner, is_shared, .. } = directory.sharing();
         let file = match open(&directory.segment_path(), libc::O_RDWR, 0) {
             Ok(file) => file,
@@ -107,14 +126,8 @@ impl Segment {
         if found.size < size_of::<Header>() as u64 {
             return Err(SegmentError::Foreign("too short"));
         }
-        // The header is mapped first, because another layout has another length.
         let head = Mapping::new(&file, size_of::<Header>()).map_err(local("map the file"))?;
-        check_header(&head.values::<Header>(0, 1)[0], identity, owner)?;
-        if found.size != SEGMENT_BYTES as u64 {
-            return Err(SegmentError::Foreign("of the wrong length"));
-        }
-        let mapping = Mapping::new(&file, SEGMENT_BYTES).map_err(local("map the file"))?;
-        Ok(Some(Self::of(mapping, directory)))
+        Ok(Some((file, head)))
     }
 
     #[cfg(test)]

@@ -39,6 +39,18 @@ pub enum SegmentError {
         /// Version in its header.
         found: u32,
     },
+    /// Another version of this library created the segment, and it may not be replaced yet.
+    #[error(
+        "another version of millrace (layout {found}, this one has {LAYOUT_VERSION}) holds the shared memory of this export: {why}"
+    )]
+    OtherVersion {
+        /// Version in its header.
+        found: u32,
+        /// What prevents its replacement.
+        why: Box<OtherVersion>,
+        /// The directory of the export.
+        directory: PathBuf,
+    },
     /// The file is not a segment, or belongs to another mount.
     #[error("the file of the shared segment is not one of millrace ({0})")]
     Foreign(&'static str),
@@ -51,6 +63,20 @@ pub enum SegmentError {
     /// The process has no memory or no liveness lock to keep what it writes until it is stable.
     #[error("the process cannot keep written data until COMMIT: no memory for the map, or too many processes on the mount")]
     Retained,
+}
+
+/// Why a segment with another layout may not be replaced.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OtherVersion {
+    /// Programs use it: their process ids and names.
+    #[error("programs use it: {0}")]
+    Programs(String),
+    /// Its keeper still saves data.
+    #[error("its keeper{} has not ended yet, as it does once the server has all data", .0.map_or(String::new(), |pid| format!(" (process {pid})")))]
+    Keeper(Option<u32>),
+    /// Its last process ended without saving everything.
+    #[error("it may hold data that the server does not have, and only that version can save it")]
+    Unsaved,
 }
 
 impl SegmentError {

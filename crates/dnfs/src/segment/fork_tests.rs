@@ -168,13 +168,13 @@ fn rename_of_a_killed_process_does_not_leave_stale_directory_handles_valid() {
     let before = segment.namespace_generation();
     let child = Child::run(|| {
         let _ = segment.change_namespace(|| {
-            segment.header().reserved.store(1, Relaxed);
+            segment.header().reserved_namespace.store(1, Relaxed);
             loop {
                 crate::sys::clock::give_way();
             }
         });
     });
-    while segment.header().reserved.load(Relaxed) == 0 {
+    while segment.header().reserved_namespace.load(Relaxed) == 0 {
         crate::sys::clock::give_way();
     }
     assert_eq!(segment.namespace_generation(), None);
@@ -189,7 +189,7 @@ fn rename_of_a_killed_process_does_not_leave_stale_directory_handles_valid() {
 #[test]
 fn locks_of_a_killed_process_are_free_though_a_child_that_knows_of_nothing_lives_on() {
     let (_place, segment) = fresh_segment();
-    let word = &segment.header().reserved;
+    let word = &segment.header().reserved_namespace;
     let holder = Child::run(|| {
         let _name = segment.lock_name(b"directory", b"name").unwrap();
         let _ = segment.change_namespace(|| {

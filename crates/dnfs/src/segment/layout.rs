@@ -108,7 +108,7 @@ pub(crate) struct StoredAddress {
     pub(crate) octets: [AtomicU64; 2],
 }
 
-/// Head of the file.
+/// Head of the file. Versions with other layouts read `magic`, `layout_version` and `settled`, so these keep their places.
 #[repr(C, align(64))]
 pub(crate) struct Header {
     pub(crate) magic: AtomicU64,
@@ -125,7 +125,8 @@ pub(crate) struct Header {
     /// create a new segment.
     pub(crate) retired: AtomicU32,
     pub(crate) root_length: AtomicU32,
-    pub(crate) reserved: AtomicU32,
+    /// 1 if the last keeper saved everything before it ended, and no program has attached since. Then nothing is lost with the segment.
+    pub(crate) settled: AtomicU32,
     /// The server's address when the segment was created; `moved` contains later ones.
     pub(crate) server: StoredAddress,
     /// Addresses of the server.
@@ -190,6 +191,11 @@ pub(crate) struct Header {
     pub(crate) namespace_busy: AtomicU64,
     pub(crate) namespace_changers: [AtomicU64; NAMESPACE_CHANGE_COUNT],
 }
+
+const _: () = {
+    use core::mem::offset_of;
+    assert!(offset_of!(Header, magic) == 0 && offset_of!(Header, layout_version) == 8 && offset_of!(Header, settled) == 40);
+};
 
 /// A call that its process has waited for (call_notes.rs).
 #[repr(C, align(64))]

@@ -103,17 +103,25 @@ impl ExportState {
 
     /// Removes the notes that lead to the segment.
     pub(crate) fn forget_urls(&self) {
-        for (path, _) in self.notes() {
-            let _ = unlink(&CPath::new(path.as_os_str().as_bytes()));
-        }
+        forget_urls(self.runtime_root(), self.header().identity.load(Relaxed));
     }
 
     fn notes(&self) -> impl Iterator<Item = (PathBuf, UrlRoot)> {
-        let identity = self.header().identity.load(Relaxed);
-        let files = note_files(self.runtime_root()).into_iter().flatten();
-        let notes = files.filter_map(|path| read_note(&path).ok().flatten().map(|noted| (path, noted)));
-        notes.filter(move |(_, noted)| noted.identity == identity)
+        notes_of(self.runtime_root(), self.header().identity.load(Relaxed))
     }
+}
+
+/// Removes the notes that lead to the segment of this identity.
+pub(crate) fn forget_urls(runtime_root: &Path, identity: u64) {
+    for (path, _) in notes_of(runtime_root, identity) {
+        let _ = unlink(&CPath::new(path.as_os_str().as_bytes()));
+    }
+}
+
+fn notes_of(runtime_root: &Path, identity: u64) -> impl Iterator<Item = (PathBuf, UrlRoot)> {
+    let files = note_files(runtime_root).into_iter().flatten();
+    let notes = files.filter_map(|path| read_note(&path).ok().flatten().map(|noted| (path, noted)));
+    notes.filter(move |(_, noted)| noted.identity == identity)
 }
 
 fn note_path(runtime_root: &Path, url: &NfsUrl) -> PathBuf {

@@ -352,20 +352,20 @@ mod tests {
                 renewed_ms = monotonic_ms();
                 (!lock.is_held()).then_some(!is_late)
             });
-            header.reserved.store(1 + u32::from(lost == Some(true)), SeqCst);
+            header.reserved_namespace.store(1 + u32::from(lost == Some(true)), SeqCst);
             while lock.is_held() && members.may_send() {
                 give_way();
             }
-            header.reserved.store(3, SeqCst);
+            header.reserved_namespace.store(3, SeqCst);
         });
         while header.name_locks[0].load(SeqCst) == 0 {
             give_way();
         }
         let lock = members.lock(&header.name_locks[0], &header.unlocked, Strength::Strong).held().unwrap();
-        assert!(lock.was_left() && header.reserved.load(SeqCst) != 2, "it renewed its lease, and lost it");
+        assert!(lock.was_left() && header.reserved_namespace.load(SeqCst) != 2, "it renewed its lease, and lost it");
         assert_eq!(fences.load(SeqCst), 1);
         assert!(holder.succeeded());
-        assert_eq!(header.reserved.load(SeqCst), 3, "it found out");
+        assert_eq!(header.reserved_namespace.load(SeqCst), 3, "it found out");
         assert!(lock.is_held());
     }
 

@@ -35,7 +35,7 @@ fn spin(ns: u64) {
 
 /// Waits until the child stores this value in a spare word of the segment.
 fn await_word(segment: &Segment, value: u32) {
-    while segment.header().reserved.load(SeqCst) != value {
+    while segment.header().reserved_namespace.load(SeqCst) != value {
         give_way();
     }
 }
@@ -43,7 +43,7 @@ fn await_word(segment: &Segment, value: u32) {
 #[test]
 fn never_more_calls_than_the_limit_over_all_processes_and_all_are_served() {
     let (_place, segment, limiter) = limiter(3);
-    let inside = &segment.header().reserved;
+    let inside = &segment.header().reserved_namespace;
     let children: Vec<_> = (0..6)
         .map(|number| {
             let limiter = &limiter;
@@ -69,7 +69,7 @@ fn slots_of_a_killed_process_are_taken_back() {
     let (_place, segment, limiter) = limiter(2);
     let holder = Child::run(|| {
         let _held = limiter.acquire(2);
-        segment.header().reserved.store(1, SeqCst);
+        segment.header().reserved_namespace.store(1, SeqCst);
         sleep(Duration::from_millis(60_000));
     });
     await_word(&segment, 1);
@@ -132,7 +132,7 @@ fn child_that_comes_out_of_a_fork_inside_a_call_leaves_the_slot_to_its_parent() 
     // The child has a copy of `held`, as after a fork in a signal handler inside a call.
     let child = Child::run(|| {
         drop(held.take());
-        segment.header().reserved.store(1, SeqCst);
+        segment.header().reserved_namespace.store(1, SeqCst);
         let own = limiter.acquire(1);
         assert_eq!(own.count(), 1);
     });
@@ -154,7 +154,7 @@ fn wait_for_a_slot_is_asleep() -> bool {
     let permit = limiter.acquire(1);
     let child = Child::run(|| {
         let (before, began) = (clock::cpu_time(), std::time::Instant::now());
-        segment.header().reserved.store(1, SeqCst);
+        segment.header().reserved_namespace.store(1, SeqCst);
         drop(limiter.acquire(1));
         assert!(clock::cpu_time() - before < began.elapsed() / 4);
     });
@@ -212,7 +212,7 @@ fn a_file_has_one_writer_at_a_time_and_readers_between_them() {
     let (found, _) = segment.find_or_insert(&file).unwrap();
     let slot = segment.slot(found).unwrap();
     let members = &limiter.members;
-    let inside = &segment.header().reserved;
+    let inside = &segment.header().reserved_namespace;
     let children: Vec<_> = (0..4)
         .map(|_| {
             Child::run(|| {
@@ -263,7 +263,7 @@ fn a_signal_handler_inside_a_call_waits_for_a_writer_that_needs_its_slot_until_t
     let held = limiter.acquire(1);
     let writer = Child::run(|| {
         let _writing = limiter.members.lock_for_writing(slot);
-        segment.header().reserved.store(1, SeqCst);
+        segment.header().reserved_namespace.store(1, SeqCst);
         drop(limiter.acquire(1));
     });
     await_word(&segment, 1);
@@ -280,13 +280,13 @@ fn slots_of_a_killed_process_are_taken_back_though_a_child_that_knows_of_nothing
     let (_place, segment, limiter) = limiter(1);
     let holder = Child::run(|| {
         let _held = limiter.acquire(1);
-        segment.header().reserved.store(Bystander::fork().leave() as u32, SeqCst);
+        segment.header().reserved_namespace.store(Bystander::fork().leave() as u32, SeqCst);
         sleep(Duration::from_millis(60_000));
     });
-    while segment.header().reserved.load(SeqCst) == 0 {
+    while segment.header().reserved_namespace.load(SeqCst) == 0 {
         give_way();
     }
-    let _bystander = Bystander(segment.header().reserved.load(SeqCst) as i32);
+    let _bystander = Bystander(segment.header().reserved_namespace.load(SeqCst) as i32);
     assert!(limiter.try_acquire(1).is_none());
     holder.kill();
     assert!(!holder.succeeded());
@@ -318,7 +318,7 @@ fn two_mounts_of_one_segment_in_a_process_are_one_member_as_long_as_one_of_them_
 fn no_more_connections_stay_open_than_there_are_places_and_those_of_dead_processes_are_free_again() {
     let (_place, segment, limiter) = limiter(1);
     let kept = KeptConnections::new(Arc::clone(&limiter.members));
-    let (inside, ends) = (&segment.header().reserved, &segment.header().structure_busy);
+    let (inside, ends) = (&segment.header().reserved_namespace, &segment.header().structure_busy);
     let child = Child::run(|| {
         let places: Vec<_> = (0..KEPT_CONNECTIONS_MAX - 1).map(|_| kept.take().unwrap()).collect();
         inside.store(1, SeqCst);

@@ -15,15 +15,15 @@ const BYTES: u64 = 10_000;
 /// Writes, reports that, keeps the file open, and ends when its standard input ends.
 const WRITES: &str = "import os, sys; f = os.open('/db/f', os.O_RDWR | os.O_CREAT); os.write(f, b'x' * 10000); print(flush=True); sys.stdin.read()";
 
-struct World {
-    filer: Filer,
-    runtime: tempfile::TempDir,
+pub(crate) struct World {
+    pub(crate) filer: Filer,
+    pub(crate) runtime: tempfile::TempDir,
     python: PathBuf,
     _scratch: Scratch,
 }
 
 impl World {
-    fn new(label: &str, options: &[&str]) -> Option<Self> {
+    pub(crate) fn new(label: &str, options: &[&str]) -> Option<Self> {
         let Some(python) = find_program("python3") else {
             skip("no python3");
             return None;
@@ -35,38 +35,44 @@ impl World {
         Some(Self { filer, runtime, python, _scratch: scratch })
     }
 
-    /// A program that has written to the mount and still has its file open.
-    fn writer(&self) -> Child {
+    /// `millrace exec … --` on the mount at /db.
+    pub(crate) fn exec(&self) -> Command {
         let mut command = millrace();
-        command.args(["exec", "--mount", &format!("/db={}&close=nothing", self.filer.url), "--"]).arg(&self.python);
-        command.args(["-c", WRITES]).env("MILLRACE_PRELOAD", preload_library()).env("MILLRACE_RUNTIME_DIR", self.runtime.path());
-        let mut child =
-            command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        command.args(["exec", "--mount", &format!("/db={}&close=nothing", self.filer.url), "--"]).current_dir("/");
+        command.env("MILLRACE_PRELOAD", preload_library()).env("MILLRACE_RUNTIME_DIR", self.runtime.path());
+        command
+    }
+
+    /// A program that has written to the mount and still has its file open.
+    pub(crate) fn writer(&self) -> Child {
+        let mut command = self.exec();
+        command.arg(&self.python).args(["-c", WRITES]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         child
     }
 
-    fn give_up(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn give_up(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new("timeout");
         command.args(["60"]).arg(millrace().get_program()).args(["nfs", "give-up"]).args(arguments);
         command.env("MILLRACE_RUNTIME_DIR", self.runtime.path()).output().unwrap()
     }
 
     /// The output of `--json` for a mount that was given up.
-    fn given_up(&self, arguments: &[&str]) -> Value {
+    pub(crate) fn given_up(&self, arguments: &[&str]) -> Value {
         let output = self.give_up(&[arguments, &["--json"]].concat());
         assert!(output.status.success(), "{}", text(&output));
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    fn nothing_is_left(&self) {
+    pub(crate) fn nothing_is_left(&self) {
         assert_eq!(keepers::of(self.filer.port), [0; 0], "no process");
         assert_eq!(std::fs::read_dir(self.runtime.path()).unwrap().count(), 0, "no file");
     }
 }
 
-fn end(mut program: Child) {
+pub(crate) fn end(mut program: Child) {
     let _ = program.kill();
     program.wait().unwrap();
 }

@@ -32,6 +32,7 @@ mod mariadb;
 mod nested;
 mod offsets;
 mod one_mount;
+mod other_layout;
 mod private_maps;
 mod reach;
 mod read_ahead;

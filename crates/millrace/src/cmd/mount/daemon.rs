@@ -110,6 +110,9 @@ fn report(event: Event) {
             tracing::warn!(%server, waiting_s = silent.as_secs(), "the server {cause}");
         }
         Event::Responding { server, away } => tracing::info!(%server, away_s = away.as_secs(), "the server answers again"),
+        Event::OtherVersionEnds { found } => {
+            tracing::info!(layout = found, "waiting until another version of millrace has saved what programs wrote");
+        }
         Event::NothingKept => {
             let directory = dnfs::mount::runtime_root();
             tracing::warn!(directory = %directory.display(), "no space left: written data is not kept until COMMIT");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use dnfs::NfsUrl;
-use dnfs::mount::{KeeperProgram, MountProcesses, MountSpec, Observer, UnsavedFile, processes_of};
+use dnfs::mount::{KeeperProgram, MountPath, MountProcesses, MountSpec, Observer, OtherLayout, UnsavedFile, processes_of};
 use serde_json::json;
 
 use crate::cmd::runtime;
@@ -52,6 +52,9 @@ With --force the mount ends nevertheless, and this data is lost. Programs that u
 continue without it: calls on open files get ESTALE, and calls that wait for the server wait until
 the program ends.
 
+A mount that a version of millrace with another layout of the shared memory made ends too, once no
+program uses it and its keeper has saved everything.
+
 Exit codes: 0 the mount has ended, or this user has no mount; 2 programs use it, data is not saved,
 there is no such mount, or the command failed.";
 
@@ -75,8 +78,19 @@ struct Found {
     name: String,
 }
 
+/// A mount that another version of Millrace made.
+struct Other {
+    directory: PathBuf,
+    layout: OtherLayout,
+    name: String,
+}
+
 pub(super) fn run(args: &GiveUp) -> anyhow::Result<()> {
-    let Some(found) = find(args.mount.as_deref())? else {
+    let (found, others) = find(args.mount.as_deref())?;
+    if let Some(other) = others.into_iter().next() {
+        return give_up_other(args, &other);
+    }
+    let Some(found) = found else {
         if let Some(mount) = args.mount.as_deref().map(OsStr::display) {
             let hint = format!("run it as the user of the mount: runuser -u USER -- millrace nfs give-up {mount}");
             return Err(refusal(format!("give up {mount}: this user has no such mount"), hint));
@@ -100,7 +114,19 @@ pub(super) fn run(args: &GiveUp) -> anyhow::Result<()> {
         return Err(in_use(&found));
     }
     let outcome = if lost.is_empty() { Outcome::Saved } else { Outcome::Lost };
-    report(args, Some(&found), outcome, &lost, || summary(&found, &lost, hidden))
+    report(args, Some((&found.name, &found.directory)), outcome, &lost, || summary(&found, &lost, hidden))
+}
+
+/// Gives up a mount that another version of Millrace made.
+fn give_up_other(args: &GiveUp, other: &Other) -> anyhow::Result<()> {
+    let is_saved =
+        other.layout.give_up(args.force).map_err(dnfs::Error::from).with_context(|| format!("give up {}", other.name))?;
+    let (outcome, what) = match is_saved {
+        true => (Outcome::Saved, "everything that programs wrote is saved"),
+        false => (Outcome::Lost, "lost what the server had not committed; only the version that made it could list that"),
+    };
+    let text = || format!("gave up {}, made by another version of millrace: {what}", other.name);
+    report(args, Some((&other.name, &other.directory)), outcome, &[], text)
 }
 
 fn is_used(found: &Found) -> anyhow::Result<bool> {
@@ -118,47 +144,56 @@ fn processes(found: &Found) -> MountProcesses {
     processes_of(std::slice::from_ref(&found.directory)).pop().unwrap_or_default()
 }
 
-/// The mount that the user named, or the only one. `None` if there is no such mount.
-fn find(wanted: Option<&OsStr>) -> anyhow::Result<Option<Found>> {
+/// The mount that the user named, or the only one. `None` if there is no such mount. If another version of Millrace made it, it is
+/// the second.
+fn find(wanted: Option<&OsStr>) -> anyhow::Result<(Option<Found>, Option<Other>)> {
     let root = match wanted.map(Path::new).and_then(|path| path.join("segment").is_file().then(|| path.parent()).flatten()) {
         Some(root) => std::path::absolute(root)?,
         None => dnfs::mount::runtime_root(),
     };
     runtime::check(&root)?;
-    let mut all = Vec::new();
+    let (mut all, mut others) = (Vec::new(), Vec::new());
     for directory in Observer::directories(&root) {
+        if let Some(layout) = OtherLayout::at(&directory) {
+            let name = names_of(&layout.paths()).into_iter().next().unwrap_or_else(|| directory.display().to_string());
+            others.push(Other { directory, layout, name });
+            continue;
+        }
         let observer = Observer::at(&directory).map_err(|error| {
             let what = anyhow!(dnfs::Error::from(error)).context(format!("read the mount in {}", directory.display()));
             hinted(what, format!("if no program uses it: rm -r {}", directory.display()))
         });
         if let Some(observer) = observer? {
-            let name = all_names(&observer).into_iter().next().unwrap_or_else(|| directory.display().to_string());
+            let name = names_of(&observer.paths()).into_iter().next().unwrap_or_else(|| directory.display().to_string());
             all.push(Found { directory, observer, name });
         }
     }
     if let Some(wanted) = wanted {
-        all.retain(|found| is_meant(found, wanted));
+        all.retain(|found| is_meant(&found.directory, &found.observer.paths(), wanted));
+        others.retain(|other| is_meant(&other.directory, &other.layout.paths(), wanted));
     }
-    if all.len() > 1 {
-        let each = |found: &Found| format!("{} ({})", found.directory.display(), all_names(&found.observer).join(", "));
-        let what = format!("give up a mount: {} mounts of this user may be meant", all.len());
-        let hint = format!("name one by its directory: {}", all.iter().map(each).collect::<Vec<_>>().join("; "));
+    if all.len() + others.len() > 1 {
+        let each = |directory: &Path, paths: &[MountPath]| format!("{} ({})", directory.display(), names_of(paths).join(", "));
+        let named = all.iter().map(|found| each(&found.directory, &found.observer.paths()));
+        let named: Vec<_> = named.chain(others.iter().map(|other| each(&other.directory, &other.layout.paths()))).collect();
+        let what = format!("give up a mount: {} mounts of this user may be meant", named.len());
+        let hint = format!("name one by its directory: {}", named.join("; "));
         return Err(refusal(what, hint));
     }
-    Ok(all.pop())
+    Ok((all.pop(), others.pop()))
 }
 
 /// `/db on nfs://filer/vol` for each path at which programs had the mount, newest first.
-fn all_names(observer: &Observer) -> Vec<String> {
-    observer.paths().iter().map(|path| format!("{} on {}", path.path, path.url)).collect()
+fn names_of(paths: &[MountPath]) -> Vec<String> {
+    paths.iter().map(|path| format!("{} on {}", path.path, path.url)).collect()
 }
 
-fn is_meant(found: &Found, wanted: &OsStr) -> bool {
+fn is_meant(directory: &Path, paths: &[MountPath], wanted: &OsStr) -> bool {
     let text = wanted.to_string_lossy();
     let url = text.parse::<NfsUrl>().ok().map(|url| url.to_string());
-    let is_directory = std::path::absolute(wanted).is_ok_and(|path| path == found.directory);
+    let is_directory = std::path::absolute(wanted).is_ok_and(|path| path == directory);
     let path = text.trim_end_matches('/');
-    is_directory || found.observer.paths().iter().any(|known| known.path == path || url.as_ref() == Some(&known.url))
+    is_directory || paths.iter().any(|known| known.path == path || url.as_ref() == Some(&known.url))
 }
 
 /// The mount argument of its keeper, with all options. Without a keeper, the recorded path and URL,
@@ -249,7 +284,7 @@ fn summary(found: &Found, lost: &[UnsavedFile], hidden: usize) -> String {
 
 fn report(
     args: &GiveUp,
-    found: Option<&Found>,
+    found: Option<(&str, &Path)>,
     outcome: Outcome,
     lost: &[UnsavedFile],
     text: impl FnOnce() -> String,
@@ -261,8 +296,8 @@ fn report(
     let files: Vec<_> =
         lost.iter().map(|file| json!({"fileid": file.fileid, "bytes": file.kept_bytes, "has_error": file.has_error})).collect();
     let bytes: u64 = lost.iter().map(|file| file.kept_bytes).sum();
-    let directory = found.map(|found| found.directory.display().to_string());
-    let object = json!({"outcome": outcome, "mount": found.map(|found| &found.name), "runtime_dir": directory, "lost": files, "lost_bytes": bytes});
+    let (name, directory) = found.map(|(name, directory)| (name, directory.display().to_string())).unzip();
+    let object = json!({"outcome": outcome, "mount": name, "runtime_dir": directory, "lost": files, "lost_bytes": bytes});
     println!("{object}");
     Ok(())
 }

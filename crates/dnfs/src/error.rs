@@ -319,6 +319,10 @@ fn segment_hint(error: &SegmentError) -> Option<String> {
         SegmentError::Local { errno: NO_ADDRESSES, .. } => {
             "this process has too little address space for the memory of a mount: raise RLIMIT_AS (ulimit -v) or RLIMIT_DATA (ulimit -d) by 200 MiB"
         }
+        SegmentError::Local { errno: libc::ENOSYS | libc::EOPNOTSUPP | libc::EINVAL, .. } => {
+            "the kernel, a sandbox (gVisor, a seccomp filter) or the file system of the runtime directory lacks what Direct NFS needs: name a \
+             directory on a tmpfs in MILLRACE_RUNTIME_DIR, allow the system call, or run `millrace mount` outside the sandbox"
+        }
         _ => return None,
     };
     Some(hint.into())

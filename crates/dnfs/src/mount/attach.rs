@@ -23,6 +23,7 @@ use crate::slot_limiter::{KeptConnections, SlotLimiter};
 use crate::sys::clock::learn_time_namespace;
 use crate::sys::internal_fd::InternalFd;
 use crate::sys::local_file::Errno;
+use crate::sys::range_lock;
 
 /// Attempts to enter a directory that other processes remove each time.
 const ENTER_TRIES: u32 = 16;
@@ -175,7 +176,10 @@ fn enter(identity: u64) -> Result<(RuntimeDir, InternalFd), SegmentError> {
             RuntimeDir::of_process(|_| identity).and_then(|directory| Ok(be_user(&directory)?.map(|user| (directory, user))));
         tried += 1;
         match entered {
-            Ok(Some(entered)) => return Ok(entered),
+            Ok(Some((directory, user))) => {
+                range_lock::check(&user).map_err(local("use locks of open file descriptions (F_OFD_SETLK)"))?;
+                return Ok((directory, user));
+            }
             Ok(None) | Err(SegmentError::Local { errno: libc::ENOENT, .. }) if tried < ENTER_TRIES => {}
             Ok(None) => return Err(local("enter the runtime directory")(Errno(libc::ENOENT))),
             Err(error) => return Err(error),

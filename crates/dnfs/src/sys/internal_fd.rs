@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::clock::sleep;
 use super::fd::Fd;
+use super::process::limits;
 use crate::limits::DESCRIPTOR_MIN;
 use crate::process::this_process;
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::process::{Resource, getrlimit};
 
 /// Time within which a thread that has read a number makes its system call with it.
 const NUMBER_IN_USE: Duration = Duration::from_millis(10);
@@ -119,7 +119,8 @@ impl Drop for InternalFd {
 /// The lowest number to move to: 900, or 64 below the limit of the process if that is lower.
 #[must_use]
 pub fn lowest_internal_fd() -> i32 {
-    let limit = getrlimit(Resource::Nofile).current.map_or(i32::MAX, |limit| i32::try_from(limit).unwrap_or(i32::MAX));
+    let (limit, _) = limits(libc::RLIMIT_NOFILE);
+    let limit = i32::try_from(limit).unwrap_or(i32::MAX);
     DESCRIPTOR_MIN.min((limit - 64).max(3))
 }
 

@@ -1,6 +1,7 @@
 //! Files of this host: system calls on paths and descriptors, repeated after signals.
 
 use super::fd::Fd;
+use super::process::limits;
 use crate::user_namespace::{group_outside, user_outside};
 use rustix::fd::AsFd;
 use rustix::fs::{Access, AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags};
@@ -259,17 +260,17 @@ pub(crate) fn allocate(fd: &Fd, offset: u64, length: u64) -> Result<()> {
 /// than a small limit, and the kernel would end the program by SIGXFSZ. So the soft limit is raised meanwhile; a child forked
 /// at that moment keeps the raised limit. A hard limit that is too low is EFBIG, without the signal.
 fn above_the_limit(length: u64, grow: impl FnOnce() -> Result<()>) -> Result<()> {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let fits = |limit: Option<u64>| limit.is_none_or(|limit| length <= limit);
-    let limit = getrlimit(Resource::Fsize);
-    if fits(limit.current) {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let (soft, hard) = limits(libc::RLIMIT_FSIZE); // u64::MAX is no limit
+    if length <= soft {
         return grow();
     }
-    if !fits(limit.maximum) {
+    if length > hard {
         return Err(rustix::io::Errno::FBIG.into());
     }
-    setrlimit(Resource::Fsize, Rlimit { current: limit.maximum, ..limit })?;
+    let set = |soft| setrlimit(Resource::Fsize, Rlimit { current: Some(soft), maximum: Some(hard) });
+    set(hard)?;
     let grown = grow();
-    setrlimit(Resource::Fsize, limit)?;
+    set(soft)?;
     grown
 }

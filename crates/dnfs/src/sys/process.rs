@@ -1,5 +1,6 @@
 //! The user, groups and namespaces of this process, and its host. Users and groups are numbers of the mounts' user namespace.
 
+use super::raw::call;
 use crate::user_namespace::{group_outside, user_outside};
 
 /// Sends SIGKILL to a process.
@@ -25,6 +26,14 @@ pub(crate) fn effective_gid() -> u32 {
 pub(crate) fn groups() -> Vec<u32> {
     let groups = rustix::process::getgroups().unwrap_or_default();
     groups.into_iter().map(rustix::process::Gid::as_raw).map(|gid| group_outside(gid).unwrap_or(gid)).collect()
+}
+
+/// Soft and hard limit of a resource (`RLIMIT_*`). No limit if a seccomp filter refuses the question, at which rustix' function panics.
+pub(crate) fn limits(resource: u32) -> (u64, u64) {
+    let mut limits = libc::rlimit64 { rlim_cur: libc::RLIM64_INFINITY, rlim_max: libc::RLIM64_INFINITY };
+    // SAFETY: the kernel writes only `limits`, which belongs to this frame.
+    let _ = unsafe { call(libc::SYS_prlimit64, [0, resource as usize, 0, &raw mut limits as usize, 0, 0]) };
+    (limits.rlim_cur, limits.rlim_max)
 }
 
 /// Name of this machine.

@@ -4,6 +4,15 @@ use super::local_file::Errno;
 use super::raw::call;
 use rustix::fd::{AsFd, AsRawFd as _};
 
+/// Checks that the kernel has such locks (Linux 3.15).
+///
+/// # Errors
+/// EINVAL or ENOSYS if the kernel or a sandbox has no such locks.
+pub(crate) fn check(fd: impl AsFd) -> Result<(), Errno> {
+    is_locked_elsewhere(&fd, 0).map(drop)?;
+    unlock(&fd, 0)
+}
+
 /// Takes a shared lock of one byte. False if another description has an exclusive lock.
 pub(crate) fn attempt_shared(fd: impl AsFd, byte: i64) -> Result<bool, Errno> {
     match lock_call(&fd, libc::F_OFD_SETLK, libc::F_RDLCK, byte) {

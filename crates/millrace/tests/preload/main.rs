@@ -17,6 +17,7 @@ mod exec;
 mod exec_print;
 mod exerciser;
 mod fail_closed;
+mod features;
 mod files;
 mod forks;
 mod fsx;

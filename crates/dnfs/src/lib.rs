@@ -3,9 +3,9 @@
 //! Three layers, over one object of the process:
 //! - `rpc`: channels. A channel is one TCP connection, with or without TLS, driven by the caller that waits on it. It
 //!   reconnects and resends unanswered calls, of any program: a `Route` names program, server and retry policy.
-//! - `nfs3`: [`Client`], the procedures of one export, typed, on a few channels per process. It waits for a server that does not
-//!   respond, unless the mount is soft. Only this folder sees structures of NFSv3; others see the types of [`mod@file`], which belong
-//!   to no version.
+//! - [`Client`], an export as one version of the protocol accesses it ([`FileProtocol`]): typed calls, on a few channels per
+//!   process. It waits for a server that does not respond, unless the mount is soft. `nfs3` is NFSv3, the one implementation, and the
+//!   only folder that sees its structures; others see the types of [`mod@file`], which belong to no version.
 //! - [`mount`]: the export as one file system for all processes of the user on this host, by a segment of shared memory.
 //! - `process`: what exists once in a process: its identity, which a fork changes, its descriptors and its locks.
 //!
@@ -24,13 +24,17 @@ pub mod user_namespace;
 
 mod address;
 mod call_notes;
+mod client_state;
 mod credentials;
 mod errno;
 mod error;
 mod event_count;
+mod io_codec;
 mod nfs3;
 mod payload;
+mod pipeline;
 mod process;
+mod protocol;
 mod retention;
 mod retry_outcome;
 mod rpc;
@@ -41,16 +45,16 @@ mod sys;
 
 pub use address::AddressSet;
 pub use call_notes::CallInProgress;
+pub use client_state::{Counters, MountParts};
 pub use credentials::Credentials;
 pub use error::{Error, ProtocolError, ROOT_SQUASH_HINT};
 pub use file::{Attributes, FileHandle, FileKind, FsError, SetAttributes, Stability, WriteVerifier};
-pub use nfs3::client::{Client, Counters, MountParts};
 pub use nfs3::export::exports;
-pub use nfs3::io::{ReadDone, WriteDone};
-pub use nfs3::pipeline::{Answer, Pipeline, Work};
 pub use options::{ClosePolicy, GonePolicy, Options, StablePolicy, TransportSecurity};
 pub use payload::LazyBuffer;
+pub use pipeline::{Answer, Pipeline, Work};
 pub use process::{expect_sharing, report_to, shares_memory};
+pub use protocol::{Client, FileProtocol, ReadDone, WriteDone};
 pub use rpc::events::{Cause, Denial, Event, ProcedureName, UnansweredCall};
 pub use slot_limiter::{CallFrame, begin_call, is_inside_call};
 pub use sys::clock::cpu_time;

@@ -12,6 +12,7 @@
 //! between: walk again.
 
 mod apart;
+mod async_calls;
 mod async_io;
 mod attach;
 mod attributes;
@@ -106,9 +107,9 @@ use crate::activity::Activity;
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::{FileHandle, FsError};
-use crate::nfs3::client::Client;
 use crate::options::{ClosePolicy, StablePolicy};
 use crate::process::this_process;
+use crate::protocol::Client;
 use crate::retention::Retention;
 use crate::segment::Segment;
 use crate::segment::layout::{ActivityCell, CELL_COUNT, Slot};
@@ -229,7 +230,7 @@ impl Mount {
 
     /// The client of the mount, for calls that name no file of a program.
     #[must_use]
-    pub const fn client(&self) -> &Client {
+    pub fn client(&self) -> &Client {
         &self.client
     }
 

@@ -1,19 +1,23 @@
 //! NFS version 3 (RFC 1813): the only part of this crate that sees its structures and procedures.
 //!
-//! [`client`] and its siblings are the calls of one export. The RPC engine learns from [`procedures`] what it has to know of a call, and
+//! [`client`] and its siblings are the calls of one export, and [`protocol`] makes them a [`crate::FileProtocol`]. The RPC engine learns from [`procedures`] what it has to know of a call, and
 //! receives the data of a READ by [`read_reply`].
 
-pub(crate) mod async_calls;
 pub(crate) mod client;
 mod commit;
 mod directory;
 pub(crate) mod export;
 mod gone;
-pub(crate) mod io;
+mod io;
+mod io_codec;
 mod names;
-pub(crate) mod pipeline;
 pub(crate) mod procedures;
-pub(crate) mod read;
+mod protocol;
 pub(crate) mod read_reply;
 mod single_call;
 pub(crate) mod types;
+
+#[cfg(test)]
+pub(crate) const fn io_codec() -> &'static crate::io_codec::IoCodec {
+    &io_codec::IO_CODEC
+}

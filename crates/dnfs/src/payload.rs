@@ -59,7 +59,7 @@ impl fmt::Debug for LazyBuffer<'_> {
 }
 
 /// The data of one write, or of a piece of one. Positions count from its first byte.
-pub(crate) enum Payload<'p, 'b> {
+pub enum Payload<'p, 'b> {
     /// All bytes are available.
     Given(&'p [IoSlice<'p>]),
     /// This part of a buffer.

@@ -8,7 +8,7 @@
 
 use crate::error::Error;
 use crate::file::{Attributes, Created, FileHandle, FileKind, FileTime, FsError, SetAttributes, SetTime};
-use crate::nfs3::client::Client;
+use crate::protocol::FileProtocol;
 use crate::sys::random::random;
 
 /// An access time that identifies an object that this process creates: now, with random nanoseconds.
@@ -26,7 +26,7 @@ pub(crate) fn marked(set: &SetAttributes) -> SetAttributes {
 /// RENAME succeeded if the old name is gone and the new name is that object. No process of this host renames it meanwhile, since
 /// the names are locked. With `exact` the refusal is final: the server repeats its first answer.
 pub(crate) fn renamed(
-    client: &Client,
+    client: &dyn FileProtocol,
     to: (&FileHandle, &[u8]),
     fileid: Option<u64>,
     exact: bool,
@@ -43,7 +43,7 @@ pub(crate) fn renamed(
 
 /// CREATE (GUARDED), MKDIR, SYMLINK and MKNOD succeeded if the object has the kind and the access time that the call gave.
 pub(crate) fn created(
-    client: &Client,
+    client: &dyn FileProtocol,
     (dir, name): (&FileHandle, &[u8]),
     kind: FileKind,
     given: SetTime,
@@ -63,7 +63,7 @@ pub(crate) fn created(
 /// SETATTR with a guard: the ctime may differ because the first transmission changed the
 /// attributes.
 pub(crate) fn set_attr(
-    client: &Client,
+    client: &dyn FileProtocol,
     object: &FileHandle,
     set: &SetAttributes,
     error: Error,
@@ -77,7 +77,7 @@ pub(crate) fn set_attr(
 }
 
 /// The current object of a name. `None` if there is no object.
-fn found(client: &Client, dir: &FileHandle, name: &[u8]) -> Result<Option<(FileHandle, Attributes)>, Error> {
+fn found(client: &dyn FileProtocol, dir: &FileHandle, name: &[u8]) -> Result<Option<(FileHandle, Attributes)>, Error> {
     match client.lookup(dir, name) {
         Ok((object, Some(attributes))) => Ok(Some((object, attributes))),
         Ok((object, None)) => client.getattr(&object).map(|attributes| Some((object, attributes))),

@@ -17,7 +17,7 @@ use super::keeper_process::Place;
 use super::owner_locks::has_record_locks;
 use super::unused::has_open_files;
 use super::url_roots::file_system_number;
-use crate::nfs3::client::MountParts;
+use crate::client_state::MountParts;
 use crate::segment::Segment;
 use crate::sys::random::random;
 

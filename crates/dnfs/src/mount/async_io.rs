@@ -11,14 +11,14 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use rustix::fd::BorrowedFd;
 
+use super::async_calls::{Calls, Entry, Found, Held};
 use super::io::note_attributes;
 use super::io_request::{Finished, IoRequest, IoWork, Offered};
 use super::{Mount, handle_of};
 use crate::error::Error;
 use crate::file::{FsError, Stability};
+use crate::io_codec::Refused as RefusedByServer;
 use crate::limits::{ASYNC_DEPTH_MAX, PIPELINE_SOCKET_BYTES};
-use crate::nfs3::async_calls::{Calls, Entry, Found, Held, Refused as RefusedByServer};
-use crate::nfs3::types::has_valid_size;
 use crate::rpc::calls::Calls as _;
 use crate::rpc::io_slices::total;
 use crate::rpc::lane::Lane;
@@ -46,10 +46,11 @@ impl<'m> AsyncIo<'m> {
     /// Creates the engine for requests on this mount. It is not connected yet.
     #[must_use]
     pub fn new(mount: &'m Mount) -> Self {
+        let codec = mount.client.io_codec();
         Self {
             mount,
-            reads: Side::new(Calls::reads(ASYNC_DEPTH_MAX)),
-            writes: Side::new(Calls::writes(ASYNC_DEPTH_MAX)),
+            reads: Side::new(Calls::reads(codec, ASYNC_DEPTH_MAX)),
+            writes: Side::new(Calls::writes(codec, ASYNC_DEPTH_MAX)),
             lease: None,
         }
     }
@@ -85,7 +86,7 @@ impl<'m> AsyncIo<'m> {
                 }
                 let bytes = total(bufs);
                 let held = Held::Read { resent: mount.segment.resent() };
-                self.reads.take(mount, slot, request, (bytes, mount.client.parts.rtmax), |_| Ok(held))
+                self.reads.take(mount, slot, request, (bytes, mount.client.state().parts.rtmax), |_| Ok(held))
             }
             IoWork::Write(bufs, how) => {
                 let (bytes, wanted) = (total(bufs), mount.wanted(*how));
@@ -104,14 +105,14 @@ impl<'m> AsyncIo<'m> {
                 lease.renew();
                 let (owner, others) = (lease.owner(), self.in_flight());
                 let lock = |request: &IoRequest<'m>| mount.lock_alone(slot, (owner, request), bytes, wanted, others);
-                self.writes.take(mount, slot, request, (bytes, mount.client.parts.wtmax), lock)
+                self.writes.take(mount, slot, request, (bytes, mount.client.state().parts.wtmax), lock)
             }
         }
     }
 
     /// Sends the accepted requests.
     pub fn send(&mut self, finished: &mut Vec<Finished<'m>>) {
-        let route = &self.mount.client.route;
+        let route = &self.mount.client.state().route;
         for side in [&mut self.reads, &mut self.writes] {
             if side.calls.has_unsent() {
                 let sent = side.lane.send(route, &mut side.calls);
@@ -123,7 +124,7 @@ impl<'m> AsyncIo<'m> {
 
     /// Takes the replies that have arrived. `readable` shows which of [`Self::sockets`] have data.
     pub fn receive(&mut self, readable: [bool; 2], finished: &mut Vec<Finished<'m>>) {
-        let route = &self.mount.client.route;
+        let route = &self.mount.client.state().route;
         for (side, readable) in [&mut self.reads, &mut self.writes].into_iter().zip(readable) {
             let received = if readable {
                 side.lane.receive(route, &mut side.calls)
@@ -146,7 +147,7 @@ impl<'m> AsyncIo<'m> {
 
     /// Called if nothing arrived for 250 ms.
     pub fn silent(&mut self, finished: &mut Vec<Finished<'m>>) {
-        let route = &self.mount.client.route;
+        let route = &self.mount.client.state().route;
         for side in [&mut self.reads, &mut self.writes] {
             if side.lane.in_flight() > 0 {
                 let waited = side.lane.silent(route, &mut side.calls);
@@ -171,14 +172,14 @@ impl<'m> Side<'m> {
         (bytes, bytes_max): (usize, u32),
         hold: impl FnOnce(&IoRequest<'m>) -> Result<Held<'m>, Refused>,
     ) -> Offered<'m> {
-        let Some(file) = handle_of(slot).ok().filter(has_valid_size) else { return Offered::Alone(request) };
+        let Some(file) = handle_of(slot).ok().filter(mount.client.io_codec().takes) else { return Offered::Alone(request) };
         if bytes == 0 || bytes > bytes_max as usize {
             return Offered::Alone(request);
         }
         if self.calls.is_full() {
             return Offered::Full(request);
         }
-        let permit = match &mount.client.slot_limiter {
+        let permit = match &mount.client.state().slot_limiter {
             None => None,
             Some(limiter) => match limiter.try_acquire(1) {
                 Some(permit) => Some(permit),
@@ -190,7 +191,7 @@ impl<'m> Side<'m> {
             Err(Refused::Full) => Offered::Full(request),
             Err(Refused::Alone) => Offered::Alone(request),
             Ok(held) => {
-                let counts = &mount.client.counts;
+                let counts = &mount.client.state().counts;
                 let calls = if matches!(held, Held::Read { .. }) { &counts.read_calls } else { &counts.write_calls };
                 calls.fetch_add(1, Relaxed);
                 let moment = slot.attr_moment();
@@ -232,7 +233,7 @@ impl Mount {
         others: usize,
     ) -> Result<Held<'m>, Refused> {
         let size_moment = slot.size_moment();
-        let stable = if self.client.always_stable { Stability::FileSync } else { wanted };
+        let stable = if self.client.state().always_stable { Stability::FileSync } else { wanted };
         let Ok(retention) = self.retention() else { return Err(Refused::Alone) };
         let guard = match retention {
             None => None,
@@ -257,30 +258,30 @@ impl Mount {
         let Entry { request, slot, bytes, begun, moment, permit, held, found, .. } = entry;
         drop(permit);
         let found = match found {
-            None | Some(Err(RefusedByServer::TryAlone)) => return Finished::Alone(request),
+            None | Some(Err(RefusedByServer::TryAlone(_))) => return Finished::Alone(request),
             Some(Err(RefusedByServer::Error(error))) => return Finished::Done(request.token, Err(error)),
             Some(Ok(found)) => found,
         };
         match (held, found) {
             (Held::Read { resent }, Found::Read { count, eof }) => {
-                self.client.counts.read_bytes.fetch_add(count as u64, Relaxed);
+                self.client.state().counts.read_bytes.fetch_add(count as u64, Relaxed);
                 let unsure = slot.has_retained() || request.cursor.is_some() && slot.has_uncommitted();
                 let is_current = resent == 0 || self.segment.resent() == resent;
                 if unsure || !is_current || (count < bytes && !eof) {
                     return Finished::Alone(request);
                 }
-                self.cell().reads.note(begun.elapsed(), count, self.client.parts.rtmax);
+                self.cell().reads.note(begun.elapsed(), count, self.client.state().parts.rtmax);
                 let lost = request.cursor.map_or(Ok(()), |cursor| self.check_writeback_error(request.file, cursor));
                 Finished::Done(request.token, lost.map(|()| count))
             }
             (Held::Write { size_moment, wanted, .. }, Found::Write { count, committed, attributes }) => {
-                self.client.counts.write_bytes.fetch_add(count as u64, Relaxed);
+                self.client.state().counts.write_bytes.fetch_add(count as u64, Relaxed);
                 note_attributes(request.file, slot, attributes.as_ref(), moment);
                 let grew = slot.size_grew(request.offset + count as u64, size_moment);
                 if count < bytes || committed < wanted || !grew || slot.is_mapped() {
                     return Finished::Alone(request);
                 }
-                self.cell().writes.note(begun.elapsed(), count, self.client.parts.wtmax);
+                self.cell().writes.note(begun.elapsed(), count, self.client.state().parts.wtmax);
                 Finished::Done(request.token, Ok(count))
             }
             _ => Finished::Done(request.token, Err(Error::Fs(FsError::Io))),

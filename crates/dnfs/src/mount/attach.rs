@@ -13,7 +13,7 @@ use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::FsError;
 use crate::limits::FIND_ROUNDS_MAX;
-use crate::nfs3::client::Client;
+use crate::protocol::Client;
 use crate::retention::Retention;
 use crate::segment::runtime_dir::RuntimeDir;
 use crate::segment::runtime_root::{runtime_root, sharing_of};
@@ -103,8 +103,8 @@ impl Mount {
     fn new(spec: &MountSpec, who: &Credentials, mut client: Client, segment: Segment) -> Result<Self, Error> {
         let options = &spec.url.options;
         let members = Arc::clone(segment.members());
-        client.route.share(&segment);
-        client.route.membership.hold_leases(Arc::clone(&members));
+        client.state_mut().route.share(&segment);
+        client.state_mut().route.membership.hold_leases(Arc::clone(&members));
         members.fence_by(Box::new(FenceClient::of(&client, &spec.url, who)));
         if options.slot_count.is_some() || options.one_writer {
             // If the limit cannot be enforced, attaching fails.
@@ -112,9 +112,9 @@ impl Mount {
         }
         // From here on, the limit of `slots=` counts the calls of all processes. It counted the calls that mounted the export
         // for this process only.
-        client.pool.keep_by(KeptConnections::new(Arc::clone(&members)));
-        client.slot_limiter = options.slot_count.map(|count| SlotLimiter::new(Arc::clone(&members), count));
-        let instance = segment.header().instance.load(Relaxed);
+        client.state_mut().pool.keep_by(KeptConnections::new(Arc::clone(&members)));
+        client.state_mut().slot_limiter = options.slot_count.map(|count| SlotLimiter::new(Arc::clone(&members), count));
+        let (instance, codec) = (segment.header().instance.load(Relaxed), client.io_codec());
         Ok(Self {
             retention: Arc::new(Retention::new(segment.directory(), instance, Arc::clone(&members))),
             url: spec.url.clone(),
@@ -122,7 +122,7 @@ impl Mount {
             who: who.for_url(&spec.url),
             client,
             others: super::users::Others::default(),
-            read_ahead: super::read_ahead::ReadAhead::new(),
+            read_ahead: super::read_ahead::ReadAhead::new(codec),
             segment,
             directories: super::Directories::default(),
             writers: options.one_writer.then_some(members),
@@ -236,6 +236,6 @@ fn create(directory: &RuntimeDir, identity: u64, spec: &MountSpec, mounted: &Cli
     if former.as_ref().is_some_and(|former| !former.is_retired()) {
         return Ok(None);
     }
-    let stored = stored_of(&mounted.offered());
+    let stored = stored_of(&mounted.state().offered());
     Segment::create(directory, identity, &stored, spec.url.options.retain_bytes, former.as_ref())
 }

@@ -10,8 +10,8 @@ use super::{FileRef, Mount, handle_of};
 use crate::error::Error;
 use crate::file::{Attributes, FileHandle, FileKind, FsError, WriteVerifier};
 use crate::limits::SLOTS_MAX;
-use crate::nfs3::client::Client;
 use crate::options::ClosePolicy;
+use crate::protocol::Client;
 use crate::segment::layout::Slot;
 use crate::segment::{AttrMoment, CommitTicket, Committed, Pinned};
 use crate::slot_limiter::CommitTurn;
@@ -187,7 +187,7 @@ impl Mount {
         if self.writers.is_some() {
             return CommitTurn::Beside; // the turn's holder may wait for the file, which this caller may have locked
         }
-        let is_nested = || self.client.pool.is_in_use_by_this_thread();
+        let is_nested = || self.client.state().pool.is_in_use_by_this_thread();
         self.retention.members().commit_turn(slot, is_nested, || slot.is_committed_up_to(due))
     }
 
@@ -257,7 +257,7 @@ impl Mount {
         if count > 1 {
             let start = Instant::now();
             let is_refusal = |error: &Error| matches!(error, Error::Fs(refused) if is_final(*refused));
-            done = self.client.commit_together(&handles, |number, answer| {
+            done = self.client.commit_together(&handles, &mut |number, answer| {
                 let Some(Begun { file, slot, sent, turn, .. }) = begun.get(number).and_then(Option::as_ref) else { return };
                 self.cell().commits.note_call(start.elapsed());
                 match self.commit_ended(*file, slot, sent, answer, is_refusal).inspect_err(|_| turn.failed()) {

@@ -8,9 +8,8 @@ use nfs_proto::xdr::{Reader, Writer};
 use super::FileRef;
 use super::io::Changes;
 use crate::file::FileHandle;
+use crate::io_codec::{IoCodec, ReadData, check_count};
 use crate::limits::{EARLY_AGE_MS, EARLY_LARGE_BYTES, EARLY_LARGE_COUNT, EARLY_SMALL_BYTES, EARLY_SMALL_COUNT, UNRESPONSIVE_MS};
-use crate::nfs3::io::check_count;
-use crate::nfs3::read::{self, READ};
 use crate::rpc::calls::{Calls, ReadHead};
 use crate::rpc::fault::Fault;
 use crate::rpc::io_slices::ReceiveList;
@@ -68,6 +67,7 @@ pub(super) enum There {
 /// The table.
 #[derive(Debug)]
 pub(super) struct EarlyReads {
+    codec: &'static IoCodec,
     reads: Box<[Early]>,
     memory: Option<Region>,
     unsent: VecDeque<usize>, // has its capacity from the start
@@ -77,11 +77,12 @@ pub(super) struct EarlyReads {
 }
 
 impl EarlyReads {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(codec: &'static IoCodec) -> Self {
         let key = Key { reader: 0, file: FileRef { slot: 0, generation: 0 }, changes: Changes::default(), loss_epoch: 0 };
         let free =
             Early { state: State::Free, key, handle: None, offset: 0, asked: 0, count: 0, eof: false, given: 0, sent_ns: 0 };
         Self {
+            codec,
             reads: vec![free; COUNT].into_boxed_slice(),
             memory: None,
             unsent: VecDeque::with_capacity(COUNT),
@@ -282,19 +283,21 @@ const fn start_of(place: usize) -> usize {
 }
 
 impl Calls for EarlyReads {
-    const READ_HEAD_BYTES: usize = read::HEAD_BYTES;
+    fn read_head_bytes(&self) -> usize {
+        self.codec.read_head_bytes
+    }
 
     fn next_call(&mut self, _in_flight: usize) -> Option<usize> {
         self.unsent.pop_front()
     }
 
     fn procedure(&self) -> u32 {
-        READ
+        self.codec.read
     }
 
     fn encode(&self, call: usize, out: &mut Writer<'_>) {
         let Some(Early { handle: Some(file), offset, asked, .. }) = self.reads.get(call) else { return };
-        read::encode(file, *offset, *asked, out);
+        (self.codec.encode_read)(file, *offset, *asked as u32, out);
     }
 
     fn target_bytes(&self, call: usize) -> usize {
@@ -316,8 +319,8 @@ impl Calls for EarlyReads {
         }
     }
 
-    fn read_head(bytes: &[u8], data_bytes_max: usize) -> Option<ReadHead> {
-        read::head(bytes, data_bytes_max)
+    fn read_head(&self, bytes: &[u8], data_bytes_max: usize) -> Option<ReadHead> {
+        (self.codec.read_head)(bytes, data_bytes_max)
     }
 
     fn received(&mut self, call: usize, head: &ReadHead) {
@@ -325,15 +328,15 @@ impl Calls for EarlyReads {
     }
 
     fn reply(&mut self, call: usize, results: &mut Reader<'_>) -> Result<(), Fault> {
-        match read::decode(results)? {
-            Some((data, eof)) => {
+        match (self.codec.decode_read)(results)? {
+            Ok(ReadData { data, eof }) => {
                 check_count(data.len(), self.target_bytes(call))?;
                 if let Some(to) = self.target(call, 0..data.len()) {
                     to.copy_from_slice(data);
                 }
                 self.came(call, data.len(), eof);
             }
-            None => self.came(call, 0, false), // the reader gets the error from its own call
+            Err(_) => self.came(call, 0, false), // the reader gets the error from its own call
         }
         Ok(())
     }
@@ -350,7 +353,7 @@ mod tests {
     }
 
     fn table() -> EarlyReads {
-        let mut reads = EarlyReads::new();
+        let mut reads = EarlyReads::new(crate::nfs3::io_codec());
         assert!(reads.map());
         reads
     }

@@ -80,6 +80,6 @@ impl ExportWatch {
 
 /// Whether a call of any process has waited for so long that the server may be gone.
 fn somebody_waits(mount: &Mount) -> bool {
-    let notes = mount.client.route.membership.call_notes();
+    let notes = mount.client.state().route.membership.call_notes();
     notes.is_some_and(|notes| notes.list().iter().any(|call| call.waited >= Duration::from_millis(GONE_ASK_MS)))
 }

@@ -3,9 +3,10 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use crate::client_state::MountParts;
 use crate::credentials::Credentials;
 use crate::limits::{FENCE_CALL_MS, IN_FLIGHT_MS};
-use crate::nfs3::client::{Client, MountParts};
+use crate::protocol::Client;
 use crate::slot_limiter::Fence;
 use crate::sys::clock::sleep;
 use crate::url::NfsUrl;
@@ -28,14 +29,14 @@ impl FenceClient {
         let options = &mut url.options;
         (options.soft, options.retries, options.resend_after) = (true, 0, Duration::from_millis(FENCE_CALL_MS));
         (options.slot_count, options.channel_count) = (None, 1);
-        let mount_secret = client.route.membership.secret;
-        Self { parts: client.offered(), url, who: who.clone(), mount_secret, client: OnceLock::new() }
+        let mount_secret = client.state().route.membership.secret;
+        Self { parts: client.state().offered(), url, who: who.clone(), mount_secret, client: OnceLock::new() }
     }
 
     fn client(&self) -> Option<&Client> {
         let make = || {
             let mut client = Client::from_parts(self.parts, &self.url, &self.who).ok()?;
-            client.route.membership.secret = self.mount_secret;
+            client.state_mut().route.membership.secret = self.mount_secret;
             Some(Box::new(client))
         };
         self.client.get_or_init(make).as_deref()
@@ -46,7 +47,7 @@ impl Fence for FenceClient {
     fn is_answered(&self) -> bool {
         let Some(client) = self.client() else { return false };
         let answer = client.null();
-        client.disconnect();
+        client.state().disconnect();
         answer.is_ok()
     }
 
@@ -55,8 +56,8 @@ impl Fence for FenceClient {
             return true; // the process has made no connection; it checks its leases before the first
         }
         let Some(client) = self.client() else { return false };
-        let fenced = client.fence(number);
-        client.disconnect();
+        let fenced = client.state().fence(number);
+        client.state().disconnect();
         match fenced {
             Ok(is_fenced) => {
                 if !is_fenced {

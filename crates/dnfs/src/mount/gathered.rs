@@ -14,10 +14,10 @@ use super::{FileRef, Mount, handle_of};
 use crate::error::Error;
 use crate::file::{FsError, Stability};
 use crate::limits::{IN_FLIGHT_MS, KEEPER_START_MS, RUN_WAIT_MS};
-use crate::nfs3::io::WriteDone;
 use crate::options::StablePolicy;
 use crate::payload::Payload;
 use crate::process::this_process;
+use crate::protocol::WriteDone;
 use crate::retention::layout::{CHUNK_BYTES, RUN_CHUNKS, Run};
 use crate::retention::{Extent, Gathered, HeldRun, Hold, Retention, WriteGuard};
 use crate::segment::SegmentError;
@@ -135,10 +135,10 @@ impl Mount {
             && payload.len() < SMALL_BYTES
             && matches!(payload, Payload::Given(_))
             && self.stable != StablePolicy::Always
-            && !self.client.always_stable
+            && !self.client.state().always_stable
             && !self.shared_use
             && self.writers.is_none()
-            && self.client.slot_limiter.is_none()
+            && self.client.state().slot_limiter.is_none()
             && !slot.is_mapped()
             && slot.refused.load(Relaxed) == 0
             && !this_process().identity.shares_memory()
@@ -269,7 +269,7 @@ impl Mount {
         drop(held);
         let Some((written, refused, moved_on)) = outcome else { return Ok(Sent::Again) };
         if written > 0 {
-            let client_bytes = self.client.gathered_bytes;
+            let client_bytes = self.client.state().gathered_bytes;
             self.cell().writes.note(begun.elapsed(), written, client_bytes);
         }
         let grew = slot.size_grew(start + written as u64, size_moment);

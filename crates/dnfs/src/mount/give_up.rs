@@ -15,8 +15,8 @@ use super::processes::processes_of;
 use super::stored_parts::parts_of;
 use crate::credentials::Credentials;
 use crate::error::Error;
-use crate::nfs3::client::Client;
 use crate::options::GonePolicy;
+use crate::protocol::Client;
 use crate::segment::runtime_dir::RuntimeDir;
 use crate::segment::runtime_root::is_default_root;
 use crate::segment::{SegmentError, local};
@@ -93,7 +93,7 @@ impl Observer {
         let parts = self.segment.parts().and_then(|stored| parts_of(&stored));
         let parts = parts.ok_or(SegmentError::Foreign("a segment without a server"))?;
         let mut client = Client::from_parts(parts, &url, &Credentials::of_process())?;
-        client.route.share(&self.segment);
+        client.state_mut().route.share(&self.segment);
         client.check_volume()
     }
 

@@ -68,8 +68,8 @@ impl Mount {
 
     /// File system of the root of the mount, as [`crate::Attributes::fsid`].
     #[must_use]
-    pub const fn fsid(&self) -> u64 {
-        self.client.parts.fsid
+    pub fn fsid(&self) -> u64 {
+        self.client.state().parts.fsid
     }
 
     fn list(&self, directory: &FileHandle, fsid: u64, items: &mut Vec<DirItem>) -> Result<(), Error> {

@@ -17,8 +17,8 @@ use super::early_reads::{EarlyReads, Key, There};
 use super::{FileRef, Mount, handle_of};
 use crate::error::Error;
 use crate::event_count::EventCount;
+use crate::io_codec::IoCodec;
 use crate::limits::{EARLY_AGE_MS, EARLY_PAUSE_MS, EARLY_SMALL_BYTES, HOLDER_CHECK_MS};
-use crate::nfs3::types::has_valid_size;
 use crate::process::this_process;
 use crate::rpc::early_lane::{Broken, EarlyLane};
 use crate::rpc::io_slices::total;
@@ -60,10 +60,10 @@ struct Engine {
 }
 
 impl ReadAhead {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(codec: &'static IoCodec) -> Self {
         let engine = Engine {
             lane: EarlyLane::new(EarlyReads::DEPTH),
-            reads: EarlyReads::new(),
+            reads: EarlyReads::new(codec),
             fork_generation: this_process().identity.generation(),
             pause_until_ns: 0,
         };
@@ -146,9 +146,9 @@ impl Mount {
             return offset; // after the key: the server has everything that was written before it
         }
         let end = offset.saturating_add(bytes as u64).min(slot.size_known().unwrap_or(i64::MAX as u64));
-        let Some(file) = handle_of(slot).ok().filter(has_valid_size) else { return offset };
-        let kept = self.client.pool.kept();
-        let bytes_max = (bytes > EARLY_SMALL_BYTES, self.client.parts.rtmax as usize);
+        let Some(file) = handle_of(slot).ok().filter(self.client.io_codec().takes) else { return offset };
+        let kept = self.client.state().pool.kept();
+        let bytes_max = (bytes > EARLY_SMALL_BYTES, self.client.state().parts.rtmax as usize);
         let sent = self.read_ahead.with(|engine| {
             let now_ns = monotonic_ns();
             if now_ns < engine.pause_until_ns || !engine.reads.map() {
@@ -170,7 +170,7 @@ impl Mount {
                 let added = engine.reads.add(key, file, at, (end - at) as usize, bytes_max, now_ns);
                 match added {
                     Some(count) => {
-                        self.client.counts.read_calls.fetch_add(1, Relaxed);
+                        self.client.state().counts.read_calls.fetch_add(1, Relaxed);
                         at += count as u64;
                     }
                     None if self.receive_unwanted(engine, now_ns) => {}
@@ -180,7 +180,7 @@ impl Mount {
             if !engine.reads.has_unsent() {
                 return at.min(end.max(offset));
             }
-            let sent = engine.lane.send(&self.client.route, kept, &mut engine.reads);
+            let sent = engine.lane.send(&self.client.state().route, kept, &mut engine.reads);
             if engine.check(sent) { at.min(end.max(offset)) } else { offset }
         });
         sent.unwrap_or(offset)
@@ -228,7 +228,7 @@ impl Mount {
     }
 
     fn early_key(&self, of: &EarlyRead<'_>) -> Option<(&Slot, Key)> {
-        if !self.may_read_ahead() || self.client.slot_limiter.is_some() || this_process().identity.shares_memory() {
+        if !self.may_read_ahead() || self.client.state().slot_limiter.is_some() || this_process().identity.shares_memory() {
             return None; // with a limit of calls, a READ without a waiter would keep its slot
         }
         let slot = self.segment.slot(of.file)?;
@@ -304,11 +304,11 @@ impl Mount {
 
     /// Receives a reply. The counters contain the time that the program waited for it.
     fn receive_early(&self, engine: &mut Engine, begun_ns: u64) -> bool {
-        let received = engine.lane.receive(&self.client.route, &mut engine.reads);
+        let received = engine.lane.receive(&self.client.state().route, &mut engine.reads);
         let took = Duration::from_nanos(monotonic_ns().saturating_sub(begun_ns));
         for bytes in engine.reads.answered.drain(..) {
-            self.client.counts.read_bytes.fetch_add(bytes as u64, Relaxed);
-            self.cell().reads.note(took, bytes, self.client.parts.rtmax);
+            self.client.state().counts.read_bytes.fetch_add(bytes as u64, Relaxed);
+            self.cell().reads.note(took, bytes, self.client.state().parts.rtmax);
             self.cell().unused_read_bytes.fetch_add(bytes as u64, Relaxed);
         }
         engine.check(received)

@@ -83,7 +83,7 @@ impl Mount {
     fn ask_verifier(&self, slot: &Slot) -> Result<(), Error> {
         let verifiers = self.segment.verifiers();
         let sent = verifiers.newest();
-        let answer = self.client.verifier_after_connect(|| match self.client.verifier(&handle_of(slot)?) {
+        let answer = self.client.state().verifier_after_connect(|| match self.client.verifier(&handle_of(slot)?) {
             // This user may not write to the file, or the file is gone: ask with a retained file.
             Err(Error::Fs(_)) => self.ask_by_retained(),
             other => other.map(Some),
@@ -163,7 +163,7 @@ impl Mount {
     /// late, over newer data, so the newer data is resent as far as it is retained. Does nothing if the server fences: it then
     /// executed nothing late.
     pub(super) fn restore_newer(&self) -> Result<(), Error> {
-        if self.client.route.uses_attach() {
+        if self.client.state().route.uses_attach() {
             return Ok(());
         }
         let Some(retention) = self.retention_if_there()? else { return Ok(()) };

@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 use super::stored_parts::{client_of, lock, parts_of};
 use super::url_roots::knows_any;
 use super::{MountSpec, mount_paths};
+use crate::client_state::MountParts;
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::FsError;
 use crate::limits::{ASK_TIME_MS, GONE_ASK_MS, GONE_PAUSE_MS_MIN, UNRESPONSIVE_MS};
-use crate::nfs3::client::{Client, MountParts};
 use crate::options::{GonePolicy, Options};
+use crate::protocol::Client;
 use crate::rpc::events::Cause;
 use crate::rpc::route::RetryPolicy;
 use crate::segment::runtime_root::runtime_root;
@@ -76,7 +77,7 @@ pub(super) fn ask(
                 }
                 Ok(Served::Same(Box::new(client)))
             }
-            Ok(false) if mounted.parts.root != parts.root => match knows_any(&mounted, &segment.export_state().roots()) {
+            Ok(false) if mounted.state().parts.root != parts.root => match knows_any(&mounted, &segment.export_state().roots()) {
                 Ok(true) => Ok(Served::OtherRoot),
                 Ok(false) => Ok(Served::Another),
                 Err(error) => Ok(Served::Silent(error)),
@@ -137,7 +138,7 @@ pub(super) fn forget_removed(segment: &Segment, client: &Client, spec: &MountSpe
             continue;
         }
         let is_removed = match Client::mount(&at_host(&url, noted.host), who) {
-            Ok(mounted) => mounted.parts.root != noted.root && matches!(mounted.serves(&noted.root), Ok(false)),
+            Ok(mounted) => mounted.state().parts.root != noted.root && matches!(mounted.serves(&noted.root), Ok(false)),
             Err(error) => names_no_directory(&error),
         };
         if is_removed {
@@ -162,7 +163,7 @@ pub(super) fn retire_if_replaced(
     let Some(mut parts) = old.parts().and_then(|stored| parts_of(&stored)) else { return Ok(true) };
     parts.root = url_root.root;
     let mut mounted = Client::mount(&at_host(&spec.url, url_root.host), who)?;
-    if mounted.parts.root == parts.root || knows_root(&mut mounted, &parts, ASK_TIME)? {
+    if mounted.state().parts.root == parts.root || knows_root(&mut mounted, &parts, ASK_TIME)? {
         return Ok(false);
     }
     if !knows_any(&mounted, &old.export_state().roots())? {
@@ -199,7 +200,7 @@ pub(super) struct Waiting {
 impl Waiting {
     /// Begins to wait. `client` only reports the wait.
     pub(super) fn begin(client: Client) -> Self {
-        let limit = match client.route.retry_policy {
+        let limit = match client.state().route.retry_policy {
             RetryPolicy::Soft(limit) => Some(limit),
             RetryPolicy::Hard | RetryPolicy::Mounting => None,
         };
@@ -212,8 +213,8 @@ impl Waiting {
     /// `error`, the server's last answer, if the time of a soft mount is over; [`Error::ExportGone`] if the server
     /// exports nothing and `gone=error` is set.
     pub(super) fn go_on(&mut self, segment: &Segment, error: Error, is_refused: bool) -> Result<u32, Error> {
-        let (route, waited) = (&self.client.route, self.since.elapsed());
-        if is_refused && self.client.gone_policy != GonePolicy::Wait {
+        let (route, waited) = (&self.client.state().route, self.since.elapsed());
+        if is_refused && self.client.state().gone_policy != GonePolicy::Wait {
             return Err(Error::ExportGone { server: self.client.server() });
         }
         if self.limit.is_some_and(|limit| waited >= limit) {
@@ -221,7 +222,7 @@ impl Waiting {
         }
         if is_refused {
             segment.export_state().note_gone();
-            self.client.gone.gone(self.client.server(), waited);
+            self.client.state().gone.gone(self.client.server(), waited);
         } else if waited >= Duration::from_millis(UNRESPONSIVE_MS) {
             route.report_unresponsive(Cause::NoReply, waited);
         }
@@ -232,7 +233,7 @@ impl Waiting {
 
     /// Ends the wait: the server answered.
     pub(super) fn end(&self) {
-        self.client.gone.served(self.client.server());
-        self.client.route.endpoints.note_answer();
+        self.client.state().gone.served(self.client.server());
+        self.client.state().route.endpoints.note_answer();
     }
 }

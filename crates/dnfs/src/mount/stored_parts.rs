@@ -1,10 +1,11 @@
 //! The server and the root of a mount, as its segment holds them.
 
 use super::MountSpec;
+use crate::client_state::MountParts;
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::{FILE_HANDLE_BYTES_MAX, FileHandle};
-use crate::nfs3::client::{Client, MountParts};
+use crate::protocol::Client;
 use crate::segment::url_notes::UrlRoot;
 use crate::segment::{RuntimeDir, Segment, SegmentError, StoredParts, local};
 use crate::sys::file_lock::FileLock;
@@ -16,7 +17,7 @@ pub(super) fn client_of(segment: &Segment, url_root: &UrlRoot, spec: &MountSpec,
     };
     let parts = MountParts { root: url_root.root, host: url_root.host, ..of_segment };
     let mut client = Client::from_parts(parts, &spec.url, who)?;
-    client.route.share(segment);
+    client.state_mut().route.share(segment);
     Ok(client)
 }
 

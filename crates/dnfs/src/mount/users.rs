@@ -9,7 +9,7 @@ use super::{Directories, FileRef, Mount, handle_of};
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::{FsError, WriteVerifier};
-use crate::nfs3::client::Client;
+use crate::protocol::Client;
 use crate::segment::SegmentError;
 use crate::segment::layout::{CREDENTIAL_COUNT, Slot};
 use crate::segment::runtime_root::trusted;
@@ -25,15 +25,16 @@ impl Mount {
         trusted(self.segment.directory().root())?; // this user may not be the one that attached
         let mut client = self.client.with_credentials(&self.url, who)?;
         let count = self.url.options.slot_count;
-        client.pool.keep_by(KeptConnections::new(Arc::clone(self.segment.members())));
-        client.slot_limiter = count.map(|count| SlotLimiter::new(Arc::clone(self.segment.members()), count));
+        client.state_mut().pool.keep_by(KeptConnections::new(Arc::clone(self.segment.members())));
+        client.state_mut().slot_limiter = count.map(|count| SlotLimiter::new(Arc::clone(self.segment.members()), count));
+        let codec = client.io_codec();
         Ok(Self {
             local_path: self.local_path.clone(),
             who: who.for_url(&self.url),
             credentials_place: AtomicU32::new(0),
             client,
             others: Others::default(),
-            read_ahead: super::read_ahead::ReadAhead::new(),
+            read_ahead: super::read_ahead::ReadAhead::new(codec),
             segment: self.segment.clone(),
             directories: Directories::default(),
             writers: self.writers.clone(),
@@ -132,7 +133,7 @@ impl Mount {
     /// The server's current verifier, if a connection was made since the last request for it. Asks as the file's writer if
     /// the server denies the request to this user.
     pub(super) fn verifier_after_connect(&self, slot: &Slot) -> Result<Option<WriteVerifier>, Error> {
-        self.client.verifier_after_connect(|| {
+        self.client.state().verifier_after_connect(|| {
             let handle = handle_of(slot)?;
             match (self.client.verifier(&handle), slot.writer_credentials.load(Relaxed)) {
                 (Err(error), noted) if noted != 0 && is_denial(&error) => self.acting_as(noted - 1)?.verifier(&handle).map(Some),

@@ -1,26 +1,19 @@
 //! COMMIT: of one file, and of several in flight together.
 
 use crate::error::Error;
-use crate::file::{Attributes, FileHandle, WriteVerifier};
+use crate::file::FileHandle;
 use crate::limits::SLOTS_MAX;
-use crate::nfs3::client::Client;
+use crate::nfs3::client::Nfs3;
 use crate::nfs3::types::{attributes_of, handle, refusal, verifier_of};
+use crate::protocol::Stable;
 use crate::rpc::calls::Calls;
 use crate::rpc::fault::Fault;
 use nfs_proto::nfs3::{self, CommitArgs, CommitResult, NfsStatus, Procedure};
 use nfs_proto::xdr::{Decode, Encode, Reader, Writer};
 use std::sync::atomic::Ordering;
 
-/// The server's reply to a successful COMMIT.
-type Stable = (WriteVerifier, Option<Attributes>);
-
-impl Client {
-    /// Makes unstable writes of the whole file stable (RFC 1813 3.3.21). Returns the verifier, to compare with that of the
-    /// writes, and attributes.
-    ///
-    /// # Errors
-    /// The server's refusal.
-    pub fn commit(&self, file: &FileHandle) -> Result<Stable, Error> {
+impl Nfs3 {
+    pub(super) fn commit(&self, file: &FileHandle) -> Result<Stable, Error> {
         let arguments = CommitArgs { file: handle(file)?, offset: 0, count: 0 };
         let (outcome, _): (CommitResult, _) = self.call(Procedure::Commit, &arguments)?;
         match outcome {
@@ -29,15 +22,10 @@ impl Client {
         }
     }
 
-    /// As [`Self::commit`], for several files in flight together. Places without a handle are skipped. `answered` gets the
-    /// place of each file with the server's reply, except for NFS3ERR_JUKEBOX and unknown handles.
-    ///
-    /// # Errors
-    /// The server does not answer, on a soft mount, or a handle does not belong to this protocol version.
-    pub(crate) fn commit_together(
+    pub(super) fn commit_together(
         &self,
         files: &[Option<FileHandle>; SLOTS_MAX],
-        mut answered: impl FnMut(usize, Result<Stable, Error>),
+        answered: &mut dyn FnMut(usize, Result<Stable, Error>),
     ) -> Result<(), Error> {
         let mut calls = Commits { files: [None; SLOTS_MAX], next: 0, end: 0, answers: [None; SLOTS_MAX] };
         for (to, file) in calls.files.iter_mut().zip(files) {

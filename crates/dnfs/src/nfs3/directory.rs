@@ -5,8 +5,9 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use crate::error::{Error, ProtocolError};
 use crate::file::{DirectoryEntry, DirectoryPosition, FileHandle, FsError};
-use crate::nfs3::client::Client;
+use crate::nfs3::client::Nfs3;
 use crate::nfs3::types::{attributes_of, handle, handle_of, refusal};
+use crate::protocol::Visit;
 use crate::rpc::fault::Fault;
 use nfs_proto::nfs3::{
     CookieVerifier, Entry, EntryPlus, NfsStatus, Procedure, ReadDirArgs, ReadDirPlusArgs, ReadDirPlusResult, ReadDirResult,
@@ -14,16 +15,8 @@ use nfs_proto::nfs3::{
 use nfs_proto::rpc::ReplyStatus;
 use nfs_proto::xdr::Decode;
 
-/// Receives an entry. Returns false to end the listing there.
-type Visit<'v> = &'v mut dyn FnMut(&DirectoryEntry<'_>) -> bool;
-
-impl Client {
-    /// As [`Self::readdirplus`], but uses READDIR if the server refuses READDIRPLUS. `refused` becomes 1 if the server refuses
-    /// it.
-    ///
-    /// # Errors
-    /// The server's refusal.
-    pub fn list(
+impl Nfs3 {
+    pub(super) fn list(
         &self,
         dir: &FileHandle,
         from: DirectoryPosition,
@@ -41,12 +34,7 @@ impl Client {
         self.readdir(dir, from, visit)
     }
 
-    /// Names, attributes and handles from a position on (RFC 1813 3.3.17), as many as one reply holds, until `visit` returns
-    /// false. Returns the position of the next call; `None` at the end of the directory.
-    ///
-    /// # Errors
-    /// The server's refusal; [`crate::FsError::BadCookie`] means that the caller must start again.
-    pub fn readdirplus(
+    pub(super) fn readdirplus(
         &self,
         dir: &FileHandle,
         from: DirectoryPosition,
@@ -69,11 +57,7 @@ impl Client {
         answer.map_err(refusal)
     }
 
-    /// Names from a position on (RFC 1813 3.3.16); otherwise as [`Self::readdirplus`].
-    ///
-    /// # Errors
-    /// The server's refusal.
-    pub fn readdir(
+    pub(super) fn readdir(
         &self,
         dir: &FileHandle,
         from: DirectoryPosition,

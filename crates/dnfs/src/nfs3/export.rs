@@ -2,6 +2,7 @@
 //! returns).
 
 use crate::address::AddressSet;
+use crate::client_state::MOUNT_ANSWER;
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::FileHandle;
@@ -19,10 +20,7 @@ use nfs_proto::rpc::{AUTH_NONE, AUTH_SYS, ReplyStatus};
 use nfs_proto::xdr::{Decode, Reader};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::time::Duration;
 
-/// Longest wait for an answer while mounting.
-pub(crate) const MOUNT_ANSWER: Duration = Duration::from_secs(10);
 /// MOUNT version 3.
 const MOUNT: Program = Program { name: "MOUNT", number: mount3::PROGRAM, version: mount3::VERSION, procedures: None };
 /// Portmap version 2.

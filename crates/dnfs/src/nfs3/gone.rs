@@ -6,7 +6,7 @@
 use crate::error::Error;
 use crate::file::{FileHandle, FsError};
 use crate::limits::{GONE_PAUSE_MS_MAX, GONE_PAUSE_MS_MIN};
-use crate::nfs3::client::{Client, Refusals};
+use crate::nfs3::client::{Nfs3, Refusals};
 use crate::nfs3::types as convert;
 use crate::options::GonePolicy;
 use crate::rpc::route::RetryPolicy;
@@ -27,7 +27,7 @@ enum Root {
     Refused,
 }
 
-impl Client {
+impl Nfs3 {
     /// Whether to repeat a call that the server answered with `status`. Waits while the server does not export the volume.
     ///
     /// # Errors
@@ -100,8 +100,7 @@ impl Client {
         Ok(if may_be_removed && self.serves_another_root()? { Root::Removed } else { Root::Refused })
     }
 
-    /// Whether the server knows another root of the volume, the directory of another URL. Then the volume is there.
-    pub(crate) fn serves_another_root(&self) -> Result<bool, Error> {
+    pub(super) fn serves_another_root(&self) -> Result<bool, Error> {
         let Some(export) = &self.route.endpoints.export_state else { return Ok(false) };
         for root in export.roots().iter().filter(|root| **root != self.parts.root) {
             if self.serves(root)? {
@@ -111,19 +110,14 @@ impl Client {
         Ok(false)
     }
 
-    /// Checks that the server answers and has the volume.
-    ///
-    /// # Errors
-    /// No answer; the server refuses the handles of all roots of the volume.
-    pub(crate) fn check_volume(&self) -> Result<(), Error> {
+    pub(super) fn check_volume(&self) -> Result<(), Error> {
         match self.getattr(&self.parts.root) {
             Err(Error::Fs(FsError::Stale | FsError::BadHandle)) if self.serves_another_root()? => Ok(()),
             known => known.map(drop),
         }
     }
 
-    /// Whether the server knows a handle. Does not wait for the export.
-    pub(crate) fn serves(&self, root: &FileHandle) -> Result<bool, Error> {
+    pub(super) fn serves(&self, root: &FileHandle) -> Result<bool, Error> {
         let arguments = ObjectArgs { object: convert::handle(root)? };
         let mut status = NfsStatus::Ok;
         self.call_once(Procedure::GetAttr, &arguments, &mut |results| {
@@ -134,8 +128,7 @@ impl Client {
         Ok(!matches!(status, NfsStatus::Stale | NfsStatus::BadHandle))
     }
 
-    /// Reports once that the server now exports another volume. Returns the error of a call on the old one.
-    pub(crate) fn volume_replaced(&self) -> Error {
+    pub(super) fn volume_replaced(&self) -> Error {
         self.gone.replaced(self.server());
         Error::Fs(FsError::Stale)
     }

@@ -1,12 +1,14 @@
 //! READ and WRITE, directly into and from the caller's buffers. Large ones are cut, and their parts are in flight together.
 
-use crate::error::{Error, ProtocolError};
+use crate::error::Error;
 use crate::file::{Attributes, FileHandle, Stability, WriteVerifier};
+use crate::io_codec::check_count;
 use crate::limits::{PROTOCOL_ERRORS_MAX, SLOTS_MAX};
-use crate::nfs3::client::{Client, Jukebox, Refusals};
+use crate::nfs3::client::{Jukebox, Nfs3, Refusals};
 use crate::nfs3::read_reply::{self, READ_HEAD_BYTES};
 use crate::nfs3::types::{attributes_of, handle, refusal, stability_of, stable_how, verifier_of};
 use crate::payload::Payload;
+use crate::protocol::{ReadDone, WriteDone};
 use crate::rpc::calls::{Calls, ReadHead};
 use crate::rpc::fault::Fault;
 use crate::rpc::io_slices::{ReceiveList, SendList, copy_in, copy_out, total};
@@ -16,32 +18,6 @@ use nfs_proto::xdr::{Decode, Encode, Reader, Writer};
 use std::io::{IoSlice, IoSliceMut};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-
-/// Result of a read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadDone {
-    /// Bytes in the buffers, from their start. Fewer than requested only at the end of the file.
-    pub bytes: usize,
-    /// The end of the file was reached.
-    pub eof: bool,
-    /// Attributes of the file after the last READ, if the server sent them.
-    pub attr: Option<Attributes>,
-}
-
-/// Result of a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WriteDone {
-    /// Bytes written, from the start of the buffers. Fewer than given only if the server refused the rest.
-    pub bytes: usize,
-    /// The lowest stability of the replies.
-    pub committed: Stability,
-    /// The verifier of the last reply.
-    pub verifier: WriteVerifier,
-    /// The replies had different verifiers: unstable data that was written first may be lost.
-    pub verifier_changed: bool,
-    /// Attributes of the file after the last WRITE, if the server sent them.
-    pub attr: Option<Attributes>,
-}
 
 /// One call of a batch and its result.
 #[derive(Clone, Debug)]
@@ -65,12 +41,8 @@ struct Read {
     attributes: Option<Attributes>,
 }
 
-impl Client {
-    /// Reads from `offset` into `bufs`, end to end (RFC 1813 3.3.6).
-    ///
-    /// # Errors
-    /// The server's refusal. If the server refuses a later part, the data before it is returned.
-    pub fn read(&self, file: &FileHandle, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<ReadDone, Error> {
+impl Nfs3 {
+    pub(super) fn read(&self, file: &FileHandle, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<ReadDone, Error> {
         let wanted = total(bufs);
         // A read of one call, such as a page, needs no table of calls.
         if wanted <= self.parts.rtmax as usize {
@@ -132,20 +104,7 @@ impl Client {
         }
     }
 
-    /// Writes `bufs`, end to end, at `offset` (RFC 1813 3.3.7).
-    ///
-    /// **Durability**: as in `committed` of the result; `Unstable` data needs a [`Self::commit`] that returns the same
-    /// verifier.
-    ///
-    /// # Errors
-    /// The server's refusal. If the server refuses a later part, the write of the data before it is returned.
-    pub fn write(&self, file: &FileHandle, offset: u64, bufs: &[IoSlice<'_>], how: Stability) -> Result<WriteDone, Error> {
-        self.write_payload(file, offset, &mut Payload::Given(bufs), how, &mut |_, _| ())
-    }
-
-    /// As [`Self::write`], for a payload. Calls `keep` with it and the end of a call's bytes before that call is sent, while
-    /// the server works on the calls before it.
-    pub(crate) fn write_payload(
+    pub(super) fn write_payload(
         &self,
         file: &FileHandle,
         offset: u64,
@@ -161,11 +120,7 @@ impl Client {
         }
     }
 
-    /// Writes bytes that are all available, UNSTABLE, in calls as large as possible ([`Self::gathered_bytes`]).
-    ///
-    /// # Errors
-    /// As of [`Self::write`].
-    pub(crate) fn write_gathered(&self, file: &FileHandle, offset: u64, bytes: &[u8]) -> Result<WriteDone, Error> {
+    pub(super) fn write_gathered(&self, file: &FileHandle, offset: u64, bytes: &[u8]) -> Result<WriteDone, Error> {
         let (list, call_bytes) = ([IoSlice::new(bytes)], self.gathered_bytes);
         let (mut payload, how) = (Payload::Given(&list), Stability::Unstable);
         if bytes.len() <= call_bytes as usize {
@@ -226,34 +181,6 @@ impl Client {
                 (None, _) => {}
             }
         }
-    }
-
-    /// The server's current verifier, by a WRITE of no bytes (RFC 1813 3.3.7: it succeeds and changes nothing).
-    ///
-    /// # Errors
-    /// The server's refusal.
-    pub(crate) fn verifier(&self, file: &FileHandle) -> Result<WriteVerifier, Error> {
-        Ok(self.write(file, 0, &[], Stability::Unstable)?.verifier)
-    }
-
-    /// The server's verifier as `ask` returns it, if a connection was made since the last request for it. Each new
-    /// connection may lead to a server that restarted and lost unstable writes, which no READ shows.
-    ///
-    /// # Errors
-    /// Those of `ask`. After an error, or if `ask` returned no verifier, the next call asks again.
-    pub(crate) fn verifier_after_connect(
-        &self,
-        ask: impl FnOnce() -> Result<Option<WriteVerifier>, Error>,
-    ) -> Result<Option<WriteVerifier>, Error> {
-        let made = self.route.counts.connections.load(Ordering::Acquire);
-        if made == self.proven.load(Ordering::Acquire) {
-            return Ok(None);
-        }
-        let verifier = ask()?;
-        if verifier.is_some() {
-            self.proven.store(made, Ordering::Release);
-        }
-        Ok(verifier)
     }
 
     /// Counts a READ reply that has no data and is not the end of the file. Returns an error after
@@ -348,7 +275,9 @@ struct Reads<'b, 'c, const N: usize> {
 }
 
 impl<const N: usize> Calls for Reads<'_, '_, N> {
-    const READ_HEAD_BYTES: usize = READ_HEAD_BYTES;
+    fn read_head_bytes(&self) -> usize {
+        READ_HEAD_BYTES
+    }
 
     fn next_call(&mut self, _in_flight: usize) -> Option<usize> {
         self.batch.next_call()
@@ -381,7 +310,7 @@ impl<const N: usize> Calls for Reads<'_, '_, N> {
         copy_out(self.bufs, self.batch.range(call).start, to);
     }
 
-    fn read_head(bytes: &[u8], data_bytes_max: usize) -> Option<ReadHead> {
+    fn read_head(&self, bytes: &[u8], data_bytes_max: usize) -> Option<ReadHead> {
         read_reply::parse(bytes, data_bytes_max)
     }
 
@@ -470,9 +399,4 @@ impl<const N: usize> Calls for Writes<'_, '_, '_, N> {
         self.batch.set(call, outcome);
         Ok(())
     }
-}
-
-/// Checks that a reply does not return more bytes than requested.
-pub(crate) fn check_count(sent: usize, asked: usize) -> Result<(), ProtocolError> {
-    if sent > asked { Err(ProtocolError::TooMuch { sent: sent as u64, asked: asked as u64 }) } else { Ok(()) }
 }

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::file::{
     AccessRights, Attributes, CreateMode, Created, FileHandle, FileKind, FileTime, FsError, SetAttributes, SpaceUse, SpecialFile,
 };
-use crate::nfs3::client::Client;
+use crate::nfs3::client::Nfs3;
 use crate::nfs3::types::{self as convert, attributes_of, handle, handle_of, refusal};
 use crate::retry_outcome;
 use nfs_proto::nfs3::{
@@ -16,31 +16,17 @@ use nfs_proto::nfs3::{
 };
 use nfs_proto::xdr::Decode;
 
-impl Client {
-    /// Sends NULL (RFC 1813 3.3.0), which shows whether the server answers.
-    ///
-    /// # Errors
-    /// No answer, or a refusal of the server's RPC layer.
-    pub fn null(&self) -> Result<(), Error> {
+impl Nfs3 {
+    pub(super) fn null(&self) -> Result<(), Error> {
         self.call_with(Procedure::Null, &(), |_| Ok(NfsStatus::Ok)).map(|_| ())
     }
 
-    /// Attributes of an object (RFC 1813 3.3.1).
-    ///
-    /// # Errors
-    /// The server's refusal.
-    pub fn getattr(&self, object: &FileHandle) -> Result<Attributes, Error> {
+    pub(super) fn getattr(&self, object: &FileHandle) -> Result<Attributes, Error> {
         let (outcome, _): (GetAttrResult, _) = self.call(Procedure::GetAttr, &ObjectArgs { object: handle(object)? })?;
         answer(outcome).map(|ok| attributes_of(&ok.attributes))
     }
 
-    /// Changes attributes (RFC 1813 3.3.2); `guard` is the ctime that the object must have. Returns its attributes afterwards.
-    ///
-    /// **Durability**: stable when it returns.
-    ///
-    /// # Errors
-    /// The server's refusal.
-    pub fn setattr(
+    pub(super) fn setattr(
         &self,
         object: &FileHandle,
         set: &SetAttributes,
@@ -57,30 +43,18 @@ impl Client {
         }
     }
 
-    /// Handle and attributes of a name (RFC 1813 3.3.3).
-    ///
-    /// # Errors
-    /// The server's refusal.
-    pub fn lookup(&self, dir: &FileHandle, name: &[u8]) -> Result<(FileHandle, Option<Attributes>), Error> {
+    pub(super) fn lookup(&self, dir: &FileHandle, name: &[u8]) -> Result<(FileHandle, Option<Attributes>), Error> {
         let (outcome, _): (LookupResult, _) = self.call(Procedure::Lookup, &name_in(dir, name)?)?;
         answer(outcome).map(|ok| (handle_of(&ok.object), ok.attributes.as_ref().map(attributes_of)))
     }
 
-    /// Which of these rights the caller has (RFC 1813 3.3.4).
-    ///
-    /// # Errors
-    /// The server's refusal.
-    pub fn access(&self, object: &FileHandle, rights: AccessRights) -> Result<AccessRights, Error> {
+    pub(super) fn access(&self, object: &FileHandle, rights: AccessRights) -> Result<AccessRights, Error> {
         let arguments = AccessArgs { object: handle(object)?, access: convert::access_bits(rights) };
         let (outcome, _): (AccessResult, _) = self.call(Procedure::Access, &arguments)?;
         answer(outcome).map(|ok| convert::rights_of(ok.access))
     }
 
-    /// Replaces `target` by the text of a symbolic link (RFC 1813 3.3.5).
-    ///
-    /// # Errors
-    /// The server's refusal.
-    pub fn readlink(&self, link: &FileHandle, target: &mut Vec<u8>) -> Result<(), Error> {
+    pub(super) fn readlink(&self, link: &FileHandle, target: &mut Vec<u8>) -> Result<(), Error> {
         let mut status = NfsStatus::Ok;
         self.call_with(Procedure::ReadLink, &ObjectArgs { object: handle(link)? }, |results| {
             status = match ReadLinkResult::decode(results)? {
@@ -96,13 +70,7 @@ impl Client {
         if status == NfsStatus::Ok { Ok(()) } else { Err(refusal(status)) }
     }
 
-    /// Creates a regular file (RFC 1813 3.3.8).
-    ///
-    /// **Durability**: the name is stable when it returns.
-    ///
-    /// # Errors
-    /// The server's refusal.
-    pub fn create(&self, dir: &FileHandle, name: &[u8], mode: CreateMode) -> Result<Created, Error> {
+    pub(super) fn create(&self, dir: &FileHandle, name: &[u8], mode: CreateMode) -> Result<Created, Error> {
         let mode = match mode {
             CreateMode::Guarded(set) => CreateMode::Guarded(retry_outcome::marked(&set)),
             other => other,
@@ -119,13 +87,7 @@ impl Client {
         }
     }
 
-    /// Creates a directory (RFC 1813 3.3.9).
-    ///
-    /// **Durability**: stable when it returns.
-    ///
-    /// # Errors
-    /// The server's refusal.
-    pub fn mkdir(&self, dir: &FileHandle, name: &[u8], attributes: &SetAttributes) -> Result<Created, Error> {
+    pub(super) fn mkdir(&self, dir: &FileHandle, name: &[u8], attributes: &SetAttributes) -> Result<Created, Error> {
         let set = retry_outcome::marked(attributes);
         let arguments = MkDirArgs { place: name_in(dir, name)?, attributes: convert::set_attr(&set) };
         let (outcome, resent): (CreateResult, _) = self.call(Procedure::MkDir, &arguments)?;
@@ -135,13 +97,13 @@ impl Client {
         }
     }
 
-    /// Creates a symbolic link with this text (RFC 1813 3.3.10).
-    ///
-    /// **Durability**: stable when it returns.
-    ///
-    /// # Errors
-    /// The server's refusal.
-    pub fn symlink(&self, dir: &FileHandle, name: &[u8], target: &[u8], attributes: &SetAttributes) -> Result<Created, Error> {
+    pub(super) fn symlink(
+        &self,
+        dir: &FileHandle,
+        name: &[u8],
+        target: &[u8],
+        attributes: &SetAttributes,
+    ) -> Result<Created, Error> {
         if target.len() > nfs_proto::limits::PATH_BYTES_MAX {
             return Err(Error::Fs(FsError::NameTooLong));
         }
@@ -154,13 +116,13 @@ impl Client {
         }
     }
 
-    /// Creates a device, socket or pipe (RFC 1813 3.3.11).
-    ///
-    /// **Durability**: stable when it returns.
-    ///
-    /// # Errors
-    /// The server's refusal.
-    pub fn mknod(&self, dir: &FileHandle, name: &[u8], what: SpecialFile, attributes: &SetAttributes) -> Result<Created, Error> {
+    pub(super) fn mknod(
+        &self,
+        dir: &FileHandle,
+        name: &[u8],
+        what: SpecialFile,
+        attributes: &SetAttributes,
+    ) -> Result<Created, Error> {
         let set = retry_outcome::marked(attributes);
         let arguments = MkNodArgs { place: name_in(dir, name)?, what: convert::node_data(what, &set) };
         let (outcome, resent): (CreateResult, _) = self.call(Procedure::MkNod, &arguments)?;
@@ -176,44 +138,17 @@ impl Client {
         }
     }
 
-    /// Removes a name that is not a directory (RFC 1813 3.3.12).
-    ///
-    /// **Durability**: stable when it returns.
-    ///
-    /// # Errors
-    /// The server's refusal.
-    pub fn remove(&self, dir: &FileHandle, name: &[u8]) -> Result<(), Error> {
+    pub(super) fn remove(&self, dir: &FileHandle, name: &[u8]) -> Result<(), Error> {
         let (outcome, _): (WccResult, _) = self.call(Procedure::Remove, &name_in(dir, name)?)?;
         answer(outcome).map(|_| ())
     }
 
-    /// Removes an empty directory (RFC 1813 3.3.13).
-    ///
-    /// **Durability**: stable when it returns.
-    ///
-    /// # Errors
-    /// The server's refusal.
-    pub fn rmdir(&self, dir: &FileHandle, name: &[u8]) -> Result<(), Error> {
+    pub(super) fn rmdir(&self, dir: &FileHandle, name: &[u8]) -> Result<(), Error> {
         let (outcome, _): (WccResult, _) = self.call(Procedure::RmDir, &name_in(dir, name)?)?;
         answer(outcome).map(|_| ())
     }
 
-    /// Renames (RFC 1813 3.3.14); an object with the new name is replaced.
-    ///
-    /// **Durability**: stable when it returns.
-    ///
-    /// # Errors
-    /// The server's refusal.
-    pub fn rename(&self, from_dir: &FileHandle, from: &[u8], to_dir: &FileHandle, to: &[u8]) -> Result<(), Error> {
-        self.rename_object(from_dir, from, to_dir, to, None)
-    }
-
-    /// As [`Self::rename`], for an object whose number is known. After a retransmission only this object counts as the renamed
-    /// one.
-    ///
-    /// # Errors
-    /// The server's refusal.
-    pub fn rename_object(
+    pub(super) fn rename_object(
         &self,
         from_dir: &FileHandle,
         from: &[u8],
@@ -233,23 +168,13 @@ impl Client {
         }
     }
 
-    /// Gives a file another name (RFC 1813 3.3.15). Returns its attributes afterwards.
-    ///
-    /// **Durability**: stable when it returns.
-    ///
-    /// # Errors
-    /// The server's refusal.
-    pub fn link(&self, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Result<Option<Attributes>, Error> {
+    pub(super) fn link(&self, file: &FileHandle, dir: &FileHandle, name: &[u8]) -> Result<Option<Attributes>, Error> {
         let arguments = LinkArgs { file: handle(file)?, link: name_in(dir, name)? };
         let (outcome, _): (LinkResult, _) = self.call(Procedure::Link, &arguments)?;
         answer(outcome).map(|wcc| wcc.attributes.as_ref().map(attributes_of))
     }
 
-    /// Space and files of the export (RFC 1813 3.3.18).
-    ///
-    /// # Errors
-    /// The server's refusal.
-    pub fn fsstat(&self, object: &FileHandle) -> Result<SpaceUse, Error> {
+    pub(super) fn fsstat(&self, object: &FileHandle) -> Result<SpaceUse, Error> {
         let (outcome, _): (FsStatResult, _) = self.call(Procedure::FsStat, &ObjectArgs { object: handle(object)? })?;
         answer(outcome).map(|ok| convert::space_of(&ok))
     }

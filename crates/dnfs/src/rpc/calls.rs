@@ -23,9 +23,6 @@ pub(crate) struct ReadHead {
 ///
 /// A batch makes all its calls at once; a pipeline makes another as soon as one is answered.
 pub(crate) trait Calls {
-    /// Bytes before the data in the usual reply of a READ, so that its data may be received directly into the caller's buffers. 0
-    /// if the replies are not those of READ.
-    const READ_HEAD_BYTES: usize = 0;
     /// Whether each call is sent before the next one is requested; [`Self::sending`] is not called then.
     const ONE_BY_ONE: bool = false;
 
@@ -75,9 +72,15 @@ pub(crate) trait Calls {
     /// Copies the first bytes of a READ's target.
     fn copy_target(&self, _call: usize, _to: &mut [u8]) {}
 
-    /// Reads the first [`Self::READ_HEAD_BYTES`] of a reply to a READ with at most `data_bytes_max` bytes of data. `None` if it has
+    /// Bytes before the data in the usual reply of a READ, so that its data may be received directly into the caller's buffers. 0
+    /// if the replies are not those of READ.
+    fn read_head_bytes(&self) -> usize {
+        0
+    }
+
+    /// Reads the first [`Self::read_head_bytes`] of a reply to a READ with at most `data_bytes_max` bytes of data. `None` if it has
     /// another layout.
-    fn read_head(_bytes: &[u8], _data_bytes_max: usize) -> Option<ReadHead> {
+    fn read_head(&self, _bytes: &[u8], _data_bytes_max: usize) -> Option<ReadHead> {
         None
     }
 

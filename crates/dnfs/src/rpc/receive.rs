@@ -33,7 +33,7 @@ pub(super) struct Receiver<'r, C> {
 impl<C: Calls> Receiver<'_, C> {
     /// Receives until a call is answered or an unexpected reply was skipped.
     pub(super) fn receive_replies(&mut self) -> Result<(), Fault> {
-        if C::READ_HEAD_BYTES > 0 && self.buffer.is_empty() {
+        if self.calls.read_head_bytes() > 0 && self.buffer.is_empty() {
             let answered = match self.table.only() {
                 Some((xid, call)) => self.receive_into_target(xid, call)?,
                 None => self.receive_head()?,
@@ -48,8 +48,8 @@ impl<C: Calls> Receiver<'_, C> {
     /// Receives head, data and padding of the only READ in flight at once. False if the reply has another layout: all received
     /// bytes are then pending.
     fn receive_into_target(&mut self, xid: u32, call: usize) -> Result<bool, Fault> {
-        let target_bytes = self.calls.target_bytes(call);
-        let Some((head, spill)) = self.buffer.memory().split_at_mut_checked(C::READ_HEAD_BYTES) else { return Ok(false) };
+        let (target_bytes, head_bytes) = (self.calls.target_bytes(call), self.calls.read_head_bytes());
+        let Some((head, spill)) = self.buffer.memory().split_at_mut_checked(head_bytes) else { return Ok(false) };
         let received = loop {
             // The stream is checked each time, because this may be the child of a signal handler's
             // fork.
@@ -64,16 +64,16 @@ impl<C: Calls> Receiver<'_, C> {
                 break bytes;
             }
         };
-        if received >= C::READ_HEAD_BYTES
-            && let Some(reply) = C::read_head(head, target_bytes).filter(|reply| reply.xid == xid)
-            && received <= C::READ_HEAD_BYTES + reply.rest_bytes
+        if received >= head_bytes
+            && let Some(reply) = self.calls.read_head(head, target_bytes).filter(|reply| reply.xid == xid)
+            && received <= head_bytes + reply.rest_bytes
         {
-            self.receive_rest(call, &reply, received - C::READ_HEAD_BYTES)?;
+            self.receive_rest(call, &reply, received - head_bytes)?;
             return Ok(true);
         }
         // Joins the pieces: the bytes in the caller's buffers belong between head and spill.
-        let in_target = received.saturating_sub(C::READ_HEAD_BYTES).min(target_bytes);
-        let spilled = received.saturating_sub(C::READ_HEAD_BYTES + in_target);
+        let in_target = received.saturating_sub(head_bytes).min(target_bytes);
+        let spilled = received.saturating_sub(head_bytes + in_target);
         spill.copy_within(..spilled, in_target);
         if let Some(to) = spill.get_mut(..in_target) {
             self.calls.copy_target(call, to);
@@ -84,7 +84,8 @@ impl<C: Calls> Receiver<'_, C> {
 
     /// Receives the head of one of several READs in flight, then its data. False as in [`Self::receive_into_target`].
     fn receive_head(&mut self) -> Result<bool, Fault> {
-        let Some(head) = self.buffer.memory().get_mut(..C::READ_HEAD_BYTES) else { return Ok(false) };
+        let head_bytes = self.calls.read_head_bytes();
+        let Some(head) = self.buffer.memory().get_mut(..head_bytes) else { return Ok(false) };
         let received = loop {
             let received = self.connection.stream()?.receive(head);
             let moved = self.timer.received(received, self.route);
@@ -92,8 +93,8 @@ impl<C: Calls> Receiver<'_, C> {
                 break bytes;
             }
         };
-        if received == C::READ_HEAD_BYTES
-            && let Some(reply) = C::read_head(head, usize::MAX)
+        if received == head_bytes
+            && let Some(reply) = self.calls.read_head(head, usize::MAX)
             && let Some(call) = self.table.find(reply.xid)
             && reply.data_bytes <= self.calls.target_bytes(call)
         {

@@ -62,6 +62,19 @@ fn the_rpc_engine_of_the_client_knows_no_file_protocol() {
 }
 
 #[test]
+fn mounts_of_the_client_know_no_version_of_the_protocol() {
+    let mounts = root().join("crates/dnfs/src");
+    let mut faults = Vec::new();
+    for file in rust_files().iter().filter(|file| file.starts_with(mounts.join("mount")) || **file == mounts.join("mount.rs")) {
+        let text = read(file);
+        let shipped = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let uses = code_lines(shipped).filter(|(_, line)| line.contains("nfs3::"));
+        faults.extend(uses.map(|(number, line)| format!("{}:{number}: {}", shown(file), line.trim())));
+    }
+    report("uses of nfs3 in dnfs/src/mount", &faults);
+}
+
+#[test]
 fn no_source_file_is_longer_than_its_limit() {
     let mut faults = Vec::new();
     for file in source_files(&["rs", "c", "sh", "py", "toml"]) {

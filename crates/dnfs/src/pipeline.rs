@@ -1,19 +1,19 @@
 //! Many single calls in flight on one connection, from one thread, as of a database with many readers. Measurements use
-//! this. The engine is that of [`Client::read`] and [`Client::write`]: calls that are made together leave in one send,
+//! this. The engine is that of [`FileProtocol::read`] and
+//! [`FileProtocol::write`]: calls that are made together leave in one send,
 //! and one receive brings many replies.
 
 use crate::error::{Error, ProtocolError};
-use crate::file::{FileHandle, Stability};
+use crate::file::{FileHandle, FsError, Stability};
+use crate::io_codec::{ReadData, Written};
 use crate::limits::{PIPELINE_DEPTH_MAX, PIPELINE_SOCKET_BYTES};
-use crate::nfs3::client::Client;
-use crate::nfs3::types::{handle, refusal, stable_how};
+use crate::protocol::{Client, FileProtocol};
 use crate::rpc::calls::Calls;
 use crate::rpc::channel::Channel;
 use crate::rpc::fault::Fault;
 use crate::rpc::io_slices::SendList;
 use crate::slot_limiter::SlotPermit;
-use nfs_proto::nfs3::{self, Procedure, ReadArgs, ReadResult, WriteArgsHead, WriteResult};
-use nfs_proto::xdr::{Decode, Encode, Reader, Writer};
+use nfs_proto::xdr::{Reader, Writer};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -43,9 +43,9 @@ pub struct Answer<'a> {
 /// Calls of one kind and size on one file, `depth` of them in flight.
 #[derive(Debug)]
 pub struct Pipeline<'c> {
-    client: &'c Client,
+    client: &'c dyn FileProtocol,
     channel: Channel,
-    file: nfs3::FileHandle,
+    file: FileHandle,
     work: Work,
     payload: Vec<u8>, // of every WRITE
     io_bytes: u32,
@@ -83,9 +83,9 @@ impl Client {
         };
         let slot = |_| Slot { offset: 0, begun: Instant::now(), permit: None };
         Ok(Pipeline {
-            client: self,
+            client: &**self,
             channel: Channel::with_depth(depth, Some(PIPELINE_SOCKET_BYTES)),
-            file: handle(file)?,
+            file: Some(*file).filter(self.io_codec().takes).ok_or(Error::Fs(FsError::BadHandle))?,
             work,
             payload,
             io_bytes,
@@ -116,7 +116,7 @@ impl Pipeline<'_> {
             next,
             answered,
         };
-        let done = self.channel.run(&self.client.route, &mut run);
+        let done = self.channel.run(&self.client.state().route, &mut run);
         self.slots.iter_mut().for_each(|slot| slot.permit = None);
         done.map(|_| ())
     }
@@ -124,8 +124,8 @@ impl Pipeline<'_> {
 
 /// The calls of one run; a call's number is its slot.
 struct Run<'r, 'c> {
-    client: &'c Client,
-    file: nfs3::FileHandle,
+    client: &'c dyn FileProtocol,
+    file: FileHandle,
     work: Work,
     io_bytes: u32,
     payload: &'r [u8], // of every WRITE; empty for READs
@@ -145,7 +145,7 @@ impl Run<'_, '_> {
             let Some(offset) = (self.next)() else { continue };
             let Some(slot) = self.slots.get_mut(index) else { continue };
             slot.offset = offset;
-            if self.client.slot_limiter.is_some() {
+            if self.client.state().slot_limiter.is_some() {
                 slot.begun = Instant::now();
             } else {
                 self.unsent.push(index);
@@ -160,7 +160,7 @@ impl Calls for Run<'_, '_> {
         self.received = None;
         self.make_calls();
         let index = *self.waiting.front()?;
-        if let Some(limiter) = &self.client.slot_limiter {
+        if let Some(limiter) = &self.client.state().slot_limiter {
             let permit = match limiter.try_acquire(1) {
                 None if in_flight > 0 => return None,
                 None => limiter.acquire(1),
@@ -170,27 +170,25 @@ impl Calls for Run<'_, '_> {
         }
         self.waiting.pop_front();
         match self.work {
-            Work::Read => self.client.counts.read_calls.fetch_add(1, Relaxed),
-            Work::Write(_) => self.client.counts.write_calls.fetch_add(1, Relaxed),
+            Work::Read => self.client.state().counts.read_calls.fetch_add(1, Relaxed),
+            Work::Write(_) => self.client.state().counts.write_calls.fetch_add(1, Relaxed),
         };
         Some(index)
     }
 
     fn procedure(&self) -> u32 {
         match self.work {
-            Work::Read => Procedure::Read.number(),
-            Work::Write(_) => Procedure::Write.number(),
+            Work::Read => self.client.io_codec().read,
+            Work::Write(_) => self.client.io_codec().write,
         }
     }
 
     fn encode(&self, call: usize, out: &mut Writer<'_>) {
-        let (file, count) = (self.file, self.io_bytes);
         let offset = self.slots.get(call).map_or(0, |slot| slot.offset);
+        let codec = self.client.io_codec();
         match self.work {
-            Work::Read => ReadArgs { file, offset, count }.encode(out),
-            Work::Write(stability) => {
-                WriteArgsHead { file, offset, count, stable: stable_how(stability), data_bytes: count }.encode(out);
-            }
+            Work::Read => (codec.encode_read)(&self.file, offset, self.io_bytes, out),
+            Work::Write(stability) => (codec.encode_write)(&self.file, offset, self.io_bytes, stability, out),
         }
     }
 
@@ -218,24 +216,24 @@ impl Calls for Run<'_, '_> {
     }
 
     fn reply(&mut self, call: usize, results: &mut Reader<'_>) -> Result<(), Fault> {
-        let refused = |status| Fault::Fatal(refusal(status));
+        let codec = self.client.io_codec();
         let asked = u64::from(self.io_bytes);
         let data = match self.work {
             Work::Read => {
-                let ok = ReadResult::decode(results)?.map_err(|failure| refused(failure.status))?;
-                let sent = ok.data.0.len() as u64;
+                let ReadData { data, .. } = (codec.decode_read)(results)?.map_err(|refused| Fault::Fatal(refused.into()))?;
+                let sent = data.len() as u64;
                 if sent > asked {
                     return Err(ProtocolError::TooMuch { sent, asked }.into());
                 }
-                self.client.counts.read_bytes.fetch_add(sent, Relaxed);
-                ok.data.0
+                self.client.state().counts.read_bytes.fetch_add(sent, Relaxed);
+                data
             }
             Work::Write(_) => {
-                let ok = WriteResult::decode(results)?.map_err(|failure| refused(failure.status))?;
-                if ok.count != self.io_bytes {
-                    return Err(ProtocolError::TooMuch { sent: u64::from(ok.count), asked }.into());
+                let Written { count, .. } = (codec.decode_write)(results)?.map_err(|refused| Fault::Fatal(refused.into()))?;
+                if count as u64 != asked {
+                    return Err(ProtocolError::TooMuch { sent: count as u64, asked }.into());
                 }
-                self.client.counts.write_bytes.fetch_add(asked, Relaxed);
+                self.client.state().counts.write_bytes.fetch_add(asked, Relaxed);
                 &[]
             }
         };

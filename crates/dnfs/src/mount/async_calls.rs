@@ -1,16 +1,14 @@
-//! The calls of `mount::async_io`: READs or WRITEs of many files on one connection.
+//! The calls of [`super::async_io`]: READs or WRITEs of many files on one connection.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Instant;
 
-use nfs_proto::nfs3::{NfsStatus, Procedure, ReadArgs, ReadResult, WriteArgsHead, WriteResult};
-use nfs_proto::xdr::{Decode, Encode, Reader, Writer};
+use nfs_proto::xdr::{Reader, Writer};
 
-use super::io::check_count;
-use super::types::{attributes_of, handle, refusal, stability_of, stable_how};
-use crate::error::{Error, ProtocolError};
+use crate::error::ProtocolError;
 use crate::file::{Attributes, FileHandle, Stability};
+use crate::io_codec::{IoCodec, ReadData, Refused, Written, check_count};
 use crate::mount::io_request::{IoRequest, IoWork};
 use crate::retention::WriteGuard;
 use crate::rpc::calls;
@@ -45,26 +43,10 @@ pub(crate) enum Found {
     Write { count: usize, committed: Stability, attributes: Option<Attributes> },
 }
 
-/// Why the server refused a request.
-pub(crate) enum Refused {
-    /// The blocking call waits for the server, or finds that the file is gone.
-    TryAlone,
-    /// Any other status.
-    Error(Error),
-}
-
-impl From<NfsStatus> for Refused {
-    fn from(status: NfsStatus) -> Self {
-        match status {
-            NfsStatus::JukeBox | NfsStatus::Stale | NfsStatus::BadHandle => Self::TryAlone,
-            status => Self::Error(refusal(status)),
-        }
-    }
-}
-
 /// The calls of one connection, all of one procedure. A call's number is its place.
 pub(crate) struct Calls<'m> {
-    procedure: Procedure,
+    codec: &'static IoCodec,
+    procedure: u32,
     entries: Vec<Option<Entry<'m>>>,
     free: Vec<usize>,
     unsent: VecDeque<usize>,
@@ -73,24 +55,24 @@ pub(crate) struct Calls<'m> {
 
 impl core::fmt::Debug for Calls<'_> {
     fn fmt(&self, out: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(out, "{:?}: {} in flight", self.procedure, self.in_flight())
+        write!(out, "procedure {}: {} in flight", self.procedure, self.in_flight())
     }
 }
 
 impl<'m> Calls<'m> {
     /// READs, at most `depth` in flight.
-    pub(crate) fn reads(depth: usize) -> Self {
-        Self::new(Procedure::Read, depth)
+    pub(crate) fn reads(codec: &'static IoCodec, depth: usize) -> Self {
+        Self::new(codec, codec.read, depth)
     }
 
     /// WRITEs, at most `depth` in flight.
-    pub(crate) fn writes(depth: usize) -> Self {
-        Self::new(Procedure::Write, depth)
+    pub(crate) fn writes(codec: &'static IoCodec, depth: usize) -> Self {
+        Self::new(codec, codec.write, depth)
     }
 
-    fn new(procedure: Procedure, depth: usize) -> Self {
+    fn new(codec: &'static IoCodec, procedure: u32, depth: usize) -> Self {
         let entries = (0..depth).map(|_| None).collect();
-        Self { procedure, entries, free: (0..depth).rev().collect(), unsent: VecDeque::new(), answered: VecDeque::new() }
+        Self { codec, procedure, entries, free: (0..depth).rev().collect(), unsent: VecDeque::new(), answered: VecDeque::new() }
     }
 
     pub(crate) const fn in_flight(&self) -> usize {
@@ -140,18 +122,15 @@ impl calls::Calls for Calls<'_> {
     }
 
     fn procedure(&self) -> u32 {
-        self.procedure.number()
+        self.procedure
     }
 
     fn encode(&self, call: usize, out: &mut Writer<'_>) {
         let Some(Entry { request, file, bytes, held, .. }) = self.entry(call) else { return };
-        let Ok(file) = handle(file) else { return };
         let (offset, count) = (request.offset, *bytes as u32);
         match held {
-            Held::Read { .. } => ReadArgs { file, offset, count }.encode(out),
-            Held::Write { stable, .. } => {
-                WriteArgsHead { file, offset, count, stable: stable_how(*stable), data_bytes: count }.encode(out);
-            }
+            Held::Read { .. } => (self.codec.encode_read)(file, offset, count, out),
+            Held::Write { stable, .. } => (self.codec.encode_write)(file, offset, count, *stable, out),
         }
     }
 
@@ -163,7 +142,7 @@ impl calls::Calls for Calls<'_> {
     }
 
     fn payload_segments(&self) -> usize {
-        if self.procedure == Procedure::Write { LONG } else { 0 }
+        if self.procedure == self.codec.write { LONG } else { 0 }
     }
 
     fn push_payload<'a, const N: usize>(&'a self, call: usize, part: Range<usize>, list: &mut SendList<'a, N>) -> bool {
@@ -178,23 +157,20 @@ impl calls::Calls for Calls<'_> {
             return Err(ProtocolError::UnexpectedReply.into());
         };
         let found = match &mut entry.request.work {
-            IoWork::Read(bufs) => match ReadResult::decode(results)? {
-                Ok(ok) => {
-                    let count = ok.data.0.len();
-                    check_count(count, entry.bytes)?;
-                    copy_in(bufs, 0, ok.data.0);
-                    Ok(Found::Read { count, eof: ok.eof })
+            IoWork::Read(bufs) => match (self.codec.decode_read)(results)? {
+                Ok(ReadData { data, eof }) => {
+                    check_count(data.len(), entry.bytes)?;
+                    copy_in(bufs, 0, data);
+                    Ok(Found::Read { count: data.len(), eof })
                 }
-                Err(failure) => Err(failure.status.into()),
+                Err(refused) => Err(refused),
             },
-            IoWork::Write(..) => match WriteResult::decode(results)? {
-                Ok(ok) => {
-                    let count = ok.count as usize;
+            IoWork::Write(..) => match (self.codec.decode_write)(results)? {
+                Ok(Written { count, committed, attributes }) => {
                     check_count(count, entry.bytes)?;
-                    let attributes = ok.wcc.after.as_ref().map(attributes_of);
-                    Ok(Found::Write { count, committed: stability_of(ok.committed), attributes })
+                    Ok(Found::Write { count, committed, attributes })
                 }
-                Err(failure) => Err(failure.status.into()),
+                Err(refused) => Err(refused),
             },
         };
         entry.found = Some(found);

@@ -1,7 +1,7 @@
 //! NFS version 3 (RFC 1813): the only part of this crate that sees its structures and procedures.
 //!
-//! [`client`] and its siblings are the calls of one export, and [`protocol`] makes them a [`crate::FileProtocol`]. The RPC engine learns from [`procedures`] what it has to know of a call, and
-//! receives the data of a READ by [`read_reply`].
+//! [`client`] and its siblings are the calls of one export, and [`protocol`] makes them a [`crate::FileProtocol`]. The RPC engine
+//! learns from [`procedures`] what it has to know of a call; [`read_reply`] recognises the usual reply of a READ.
 
 pub(crate) mod client;
 mod commit;

@@ -25,6 +25,7 @@ mod response_timer;
 mod retry;
 mod send_queue;
 pub(crate) mod service;
+pub(crate) mod silence;
 mod stream;
 mod tls;
 pub(crate) mod tls_config;

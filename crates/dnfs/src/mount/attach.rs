@@ -16,6 +16,7 @@ use crate::file::FsError;
 use crate::limits::FIND_ROUNDS_MAX;
 use crate::nfs3::client::Client;
 use crate::retention::Retention;
+use crate::rpc::silence::Silence;
 use crate::segment::runtime_dir::RuntimeDir;
 use crate::segment::runtime_root::{runtime_root, sharing_of};
 use crate::segment::url_notes::UrlRoot;
@@ -53,14 +54,16 @@ impl Mount {
     fn attach_at(spec: &MountSpec, who: &Credentials, entered: impl Fn(&RuntimeDir)) -> Result<Self, Error> {
         learn_time_namespace();
         let (root, mut former) = (runtime_root(), None);
+        let silence = Arc::new(Silence::of_attachment());
         for _ in 0..FIND_ROUNDS_MAX {
-            let (url_root, mounted) = find(spec, who, former)?;
+            let (url_root, mounted) = find(spec, who, former, &silence)?;
             let (directory, user) = enter(url_root.identity)?;
             entered(&directory);
-            let Some((segment, client)) = attach_or_create(&directory, &url_root, spec, who, mounted)? else {
+            let Some((segment, client)) = attach_or_create(&directory, &url_root, spec, who, mounted, &silence)? else {
                 former = Some(url_root.identity);
                 continue;
             };
+            silence.end_attachment();
             url_root.note(&root, &spec.url)?;
             let mount = Self { _user: Some(Arc::new(user)), ..Self::new(spec, who, client, segment)? };
             mount.finish_left_writes()?;
@@ -137,22 +140,28 @@ impl Mount {
 
 /// Where a URL leads: from its note, otherwise from the answer of the server, with the client that mounted it. Ignores the
 /// note if there is a `former` segment, to which it led wrongly. A new segment takes the place of the former one.
-fn find(spec: &MountSpec, who: &Credentials, former: Option<u64>) -> Result<(UrlRoot, Option<Client>), Error> {
+fn find(
+    spec: &MountSpec,
+    who: &Credentials,
+    former: Option<u64>,
+    silence: &Arc<Silence>,
+) -> Result<(UrlRoot, Option<Client>), Error> {
     let root = runtime_root();
     let owner = sharing_of(root.as_os_str().as_bytes())?.owner;
     if let Some(noted) = UrlRoot::noted(&root, &spec.url).filter(|_| former.is_none()) {
         return Ok((noted, None));
     }
-    let mounted = Client::mount(&spec.url, who)?;
+    let mounted = Client::mount_reporting(&spec.url, who, silence)?;
     Ok((UrlRoot::of_mounted(&root, owner, &mounted, former), Some(mounted)))
 }
 
 /// Creates the segment of the volume that replaced the one of the segment `former`.
 pub(super) fn make_successor(spec: &MountSpec, who: &Credentials, former: u64) -> Result<(), Error> {
     let root = runtime_root();
-    let (url_root, mounted) = find(spec, who, Some(former))?;
+    let silence = Arc::default();
+    let (url_root, mounted) = find(spec, who, Some(former), &silence)?;
     let directory = RuntimeDir::of_process(|_| url_root.identity)?;
-    if attach_or_create(&directory, &url_root, spec, who, mounted)?.is_some() {
+    if attach_or_create(&directory, &url_root, spec, who, mounted, &silence)?.is_some() {
         url_root.note(&root, &spec.url)?;
     }
     Ok(())
@@ -183,6 +192,7 @@ fn attach_or_create(
     spec: &MountSpec,
     who: &Credentials,
     mounted: Option<Client>,
+    silence: &Arc<Silence>,
 ) -> Result<Option<(Segment, Client)>, Error> {
     let (mut waiting, mut rounds): (Option<Waiting>, u32) = (None, 1);
     loop {
@@ -193,7 +203,7 @@ fn attach_or_create(
                 None => continue, // another process created it meanwhile
             }
         };
-        let (error, is_refused) = match ask(&segment, url_root, spec, who, rounds)? {
+        let (error, is_refused) = match ask(&segment, url_root, spec, who, rounds, silence)? {
             Served::Same(client) => {
                 segment.export_state().note_served();
                 waiting.iter().for_each(Waiting::end);
@@ -209,7 +219,7 @@ fn attach_or_create(
         };
         let waiting = match &mut waiting {
             Some(waiting) => waiting,
-            None => waiting.insert(Waiting::begin(client_of(&segment, url_root, spec, who)?)),
+            None => waiting.insert(Waiting::begin(client_of(&segment, url_root, spec, who)?, silence)),
         };
         rounds = waiting.go_on(&segment, error, is_refused)?;
     }

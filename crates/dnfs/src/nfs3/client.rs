@@ -15,6 +15,7 @@ use crate::process::this_process;
 use crate::rpc::fault::Fault;
 use crate::rpc::pool::Pool;
 use crate::rpc::service::{RetryPolicy, Service};
+use crate::rpc::silence::Silence;
 use crate::rpc::tls_config::TlsConfig;
 use crate::slot_limiter::{SlotLimiter, SlotPermit};
 use crate::sys::clock;
@@ -23,6 +24,7 @@ use crate::url::NfsUrl;
 use nfs_proto::nfs3::{FsInfoOk, FsInfoResult, NfsStatus, ObjectArgs, Outcome, Procedure};
 use nfs_proto::xdr::{Decode, Encode, Reader};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -133,7 +135,12 @@ impl Client {
     /// # Errors
     /// Any reason why it cannot be mounted now. Does not wait.
     pub fn mount(url: &NfsUrl, who: &Credentials) -> Result<Self, Error> {
-        let (client, rest) = Self::mount_prefix(url, who)?;
+        Self::mount_reporting(url, who, &Arc::default())
+    }
+
+    /// As [`Self::mount`]. A wait is reported as one of these reports.
+    pub(crate) fn mount_reporting(url: &NfsUrl, who: &Credentials, silence: &Arc<Silence>) -> Result<Self, Error> {
+        let (client, rest) = Self::mount_part(url, who, silence)?;
         client.descend(&rest)
     }
 
@@ -142,8 +149,12 @@ impl Client {
     /// # Errors
     /// As [`Self::mount`].
     pub fn mount_prefix(url: &NfsUrl, who: &Credentials) -> Result<(Self, Vec<Vec<u8>>), Error> {
+        Self::mount_part(url, who, &Arc::default())
+    }
+
+    fn mount_part(url: &NfsUrl, who: &Credentials, silence: &Arc<Silence>) -> Result<(Self, Vec<Vec<u8>>), Error> {
         let who = who.for_url(url);
-        let mounted = export::mount(url, &who)?;
+        let mounted = export::mount(url, &who, silence)?;
         let mut parts = MountParts {
             server: mounted.nfs,
             addresses: mounted.addresses,
@@ -155,7 +166,8 @@ impl Client {
             fsid: 0,
             host: mounted.host,
         };
-        let probe = Self::with_retry_policy(parts, url, &who, RetryPolicy::Mounting)?;
+        let mut probe = Self::with_retry_policy(parts, url, &who, RetryPolicy::Mounting)?;
+        probe.service.silence = Arc::clone(silence);
         let info = probe.fsinfo(&parts.root).map_err(export::name_version)?;
         parts.rtmax = transfer_bytes(info.read_max, parts.rtmax);
         parts.wtmax = transfer_bytes(info.write_max, parts.wtmax);
@@ -164,7 +176,9 @@ impl Client {
             Some(attributes) => attributes.fsid,
             None => probe.getattr(&parts.root)?.fsid,
         };
-        Ok((Self::from_parts(parts, url, &who)?, mounted.rest))
+        let mut client = Self::from_parts(parts, url, &who)?;
+        client.service.silence = Arc::clone(silence);
+        Ok((client, mounted.rest))
     }
 
     /// The client of an export that was mounted before, perhaps by another process. Sends no call.

@@ -11,6 +11,7 @@ use crate::nfs3::single_call::call_once;
 use crate::nfs3::types::handle_of;
 use crate::rpc::program::Program;
 use crate::rpc::service::{MOUNT, PORTMAP, RetryPolicy, Service};
+use crate::rpc::silence::Silence;
 use crate::rpc::tls_config::TlsConfig;
 use crate::url::{NfsUrl, host_key};
 use nfs_proto::mount3::{self, DirPath, MountArgs, MountResult, MountStatus};
@@ -19,6 +20,7 @@ use nfs_proto::rpc::{AUTH_NONE, AUTH_SYS, ReplyStatus};
 use nfs_proto::xdr::{Decode, Reader};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest wait for an answer while mounting.
@@ -46,15 +48,15 @@ pub(crate) struct Mounted {
 pub fn exports(url: &NfsUrl, who: &Credentials) -> Result<Vec<String>, Error> {
     let who = who.for_url(url);
     on_any_address(url, |server, _, tls_config| {
-        let places = Places::find(url, server, &who, tls_config)?;
+        let places = Places::find(url, server, &who, tls_config, &Arc::default())?;
         list_exports(&places.mount)
     })
 }
 
 /// Mounts the longest part of the URL's path that the server accepts, on the first address that accepts one.
-pub(crate) fn mount(url: &NfsUrl, who: &Credentials) -> Result<Mounted, Error> {
+pub(crate) fn mount(url: &NfsUrl, who: &Credentials, silence: &Arc<Silence>) -> Result<Mounted, Error> {
     on_any_address(url, |server, host, tls_config| {
-        let places = Places::find(url, server, who, tls_config)?;
+        let places = Places::find(url, server, who, tls_config, silence)?;
         let (root, rest) = mount_longest(&places.mount, &url.export_path)?;
         let addresses = addresses_of(url, host, places.nfs);
         Ok(Mounted { nfs: places.nfs, root, rest, host, addresses })
@@ -130,13 +132,20 @@ struct Places {
 
 impl Places {
     /// Uses a given port; otherwise looks for MOUNT on the NFS port; otherwise, if no port was given, asks portmap.
-    fn find(url: &NfsUrl, server: SocketAddr, who: &Credentials, tls_config: Option<&TlsConfig>) -> Result<Self, Error> {
+    fn find(
+        url: &NfsUrl,
+        server: SocketAddr,
+        who: &Credentials,
+        tls_config: Option<&TlsConfig>,
+        silence: &Arc<Silence>,
+    ) -> Result<Self, Error> {
         let options = &url.options;
         let service = |program: Program, port: u16| {
             let mut service = Service::new(SocketAddr::new(server.ip(), port), program, who, RetryPolicy::Mounting);
             service.resend_after = options.resend_after.min(MOUNT_ANSWER);
             service.privileged_port = options.privileged_port;
             service.local.clone_from(&options.local);
+            service.silence = Arc::clone(silence);
             // Portmap is unencrypted. If it returns a wrong port, the TLS handshake fails there.
             service.tls_config = tls_config.filter(|_| program.number != PORTMAP.number).cloned();
             service

@@ -16,6 +16,7 @@ use super::retry::Backoff;
 use super::send_queue::SendQueue;
 use super::service::Service;
 use super::unanswered;
+use crate::call_notes::CONNECTING;
 use crate::error::{Error, ProtocolError};
 use crate::limits::SLOTS_MAX;
 use crate::nfs3::procedures::is_write;
@@ -105,7 +106,7 @@ impl Channel {
         self.disconnect();
         timer.note(Duration::ZERO, service);
         let renewed = matches!(fault, Fault::Unanswered);
-        backoff.wait(fault, service)?;
+        backoff.wait(fault, timer.silent_since(), service)?;
         if renewed {
             self.renew(service, calls.procedure());
         }
@@ -200,7 +201,7 @@ impl Channel {
         backoff: &mut Backoff,
         timer: &mut ResponseTimer,
     ) -> Result<(), Fault> {
-        self.connect(service)?;
+        self.connect(service, timer)?;
         timer.begin_attempt();
         timer.on_connection(self.connection.move_count());
         loop {
@@ -261,14 +262,14 @@ impl Channel {
     /// # Errors
     /// If the retry policy gives up.
     pub(crate) fn fence(&mut self, service: &Service, number: u64) -> Result<bool, Error> {
-        let mut backoff = Backoff::new();
+        let (mut backoff, mut timer) = (Backoff::new(), ResponseTimer::new(CONNECTING));
         loop {
             self.disconnect(); // the connection may have been made under that number
             this_process().identity.renew_number(number);
-            match self.connect(service).and_then(|()| self.connection.fence(service, number)) {
+            match self.connect(service, &mut timer).and_then(|()| self.connection.fence(service, number)) {
                 Ok(Some(fenced)) => return Ok(fenced),
                 Ok(None) => {} // the server still executes calls of that process
-                Err(fault) => backoff.wait(fault, service)?,
+                Err(fault) => backoff.wait(fault, timer.silent_since(), service)?,
             }
         }
     }
@@ -304,8 +305,8 @@ impl Channel {
     }
 
     /// Its connection. Connects first if necessary.
-    pub(super) fn connected(&mut self, service: &Service) -> Result<&mut Connection, Fault> {
-        self.connect(service)?;
+    pub(super) fn connected(&mut self, service: &Service, timer: &mut ResponseTimer) -> Result<&mut Connection, Fault> {
+        self.connect(service, timer)?;
         Ok(&mut self.connection)
     }
 
@@ -325,8 +326,11 @@ impl Channel {
         self.table.in_flight()
     }
 
-    fn connect(&mut self, service: &Service) -> Result<(), Fault> {
+    fn connect(&mut self, service: &Service, timer: &mut ResponseTimer) -> Result<(), Fault> {
         self.leave_after_fork();
+        if !self.connection.is_made() {
+            timer.on_connecting();
+        }
         let local = |source| Fault::Fatal(Error::Local { action: "map the buffers of a connection", source });
         self.queue.map().and_then(|()| self.buffer.map()).map_err(local)?;
         if self.connection.connect(service)?

@@ -82,6 +82,12 @@ impl Connection {
         self.aside = false;
     }
 
+    /// Whether there is a connection.
+    #[inline]
+    pub(super) const fn is_made(&self) -> bool {
+        self.socket.is_some()
+    }
+
     /// Connects if necessary. True if the connection is new.
     pub(crate) fn connect(&mut self, service: &Service) -> Result<bool, Fault> {
         self.leave_after_fork();

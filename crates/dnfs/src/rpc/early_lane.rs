@@ -38,7 +38,7 @@ impl EarlyLane {
         calls: &mut C,
     ) -> Result<(), Broken> {
         self.step(service, calls, |channel, calls, timer| {
-            channel.connected(service)?;
+            channel.connected(service, timer)?;
             if kept.is_some_and(|kept| !channel.may_stay(kept)) {
                 return Err(Fault::Unresponsive);
             }

@@ -118,7 +118,7 @@ fn connect_and_send<C: Calls>(
     calls: &mut C,
     timer: &mut ResponseTimer,
 ) -> Result<(), Fault> {
-    let connection = channel.connected(service)?;
+    let connection = channel.connected(service, timer)?;
     timer.on_connection(connection.move_count());
     if let Some(socket) = connection.socket_mut() {
         socket.receive_without_waiting();

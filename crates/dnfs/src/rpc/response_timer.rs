@@ -33,6 +33,16 @@ impl ResponseTimer {
         (self.since, self.move_count) = (None, None);
     }
 
+    /// Notes that a connection is being made. The wait of the attempt includes it.
+    pub(crate) fn on_connecting(&mut self) {
+        self.since = Some(Instant::now());
+    }
+
+    /// Since when the server has been silent in this attempt. `None` if it was not silent.
+    pub(crate) const fn silent_since(&self) -> Option<Instant> {
+        self.since
+    }
+
     /// Notes that the attempt uses a connection that was made after this number of changes of the server's address.
     pub(crate) const fn on_connection(&mut self, move_count: u32) {
         self.move_count = Some(move_count);
@@ -91,6 +101,7 @@ impl ResponseTimer {
         let since = *self.since.get_or_insert_with(|| now.checked_sub(waited).unwrap_or(now));
         let silent = now.saturating_duration_since(since);
         service.renew_leases();
+        service.report_attachment(Cause::NoReply);
         if silent >= NOTE_AFTER {
             self.note(silent, service);
             if self.move_count.is_some_and(|at| at != service.move_count()) {
@@ -101,7 +112,7 @@ impl ResponseTimer {
             && service.retry_policy != RetryPolicy::Mounting
             && service.liveness() == Liveness::Silent
         {
-            service.report_unresponsive(Cause::NoReply, silent);
+            service.report_unresponsive(Cause::NoReply, since);
         }
         if silent >= service.resend_after { Err(Fault::Unresponsive) } else { Ok(()) }
     }

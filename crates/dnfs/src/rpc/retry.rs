@@ -31,14 +31,15 @@ impl Backoff {
         }
     }
 
-    /// Waits as long as this fault requires.
+    /// Waits as long as this fault requires. `silent_since`: since when the attempt has had no answer, if the server was silent.
     ///
     /// # Errors
     /// If the retry policy gives up: the fault as the caller sees it.
-    pub(crate) fn wait(&mut self, fault: Fault, service: &Service) -> Result<(), Error> {
-        let since = *self.since.get_or_insert_with(Instant::now);
+    pub(crate) fn wait(&mut self, fault: Fault, silent_since: Option<Instant>, service: &Service) -> Result<(), Error> {
+        let since = *self.since.get_or_insert_with(|| silent_since.unwrap_or_else(Instant::now));
         // If the server answers others, the unanswered call is already in the log.
         let (cause, is_connected) = (fault.cause(), matches!(fault, Fault::Unanswered | Fault::Unresponsive));
+        service.report_attachment(cause);
         match (fault, service.retry_policy) {
             (Fault::Fatal(error), _) => return Err(error),
             (Fault::Forked | Fault::Moved, _) => return Ok(()),
@@ -80,12 +81,11 @@ impl Backoff {
             clock::sleep(self.pause);
             self.pause = (self.pause * 2).min(Duration::from_millis(BACKOFF_MS_MAX));
         }
-        let silent = since.elapsed();
-        if silent >= Duration::from_millis(UNRESPONSIVE_MS) {
+        if since.elapsed() >= Duration::from_millis(UNRESPONSIVE_MS) {
             match cause {
                 Cause::NoReply if is_connected && service.liveness() != Liveness::Silent => {}
-                Cause::NoReply if service.answers.are_recent() => service.report_unresponsive(Cause::NoConnection, silent),
-                _ => service.report_unresponsive(cause, silent),
+                Cause::NoReply if service.answers.are_recent() => service.report_unresponsive(Cause::NoConnection, since),
+                _ => service.report_unresponsive(cause, since),
             }
         }
         Ok(())

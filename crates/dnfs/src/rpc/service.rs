@@ -6,11 +6,12 @@ use super::events::{Cause, Denial, Event};
 use super::gone_report::GoneReport;
 use super::probe;
 use super::program::Program;
+use super::silence::Silence;
 use super::tls_config::TlsConfig;
 use crate::address::local_for;
 use crate::call_notes::CallNotes;
 use crate::credentials::Credentials;
-use crate::limits::{CONNECT_ATTEMPT_MS, FENCE_MS, MOUNT_CONNECT_MS, PROBE_ANSWER_MS, PROBE_EVERY_MS, REPORT_EVERY_MS};
+use crate::limits::{CONNECT_ATTEMPT_MS, FENCE_MS, MOUNT_CONNECT_MS, PROBE_ANSWER_MS, PROBE_EVERY_MS};
 use crate::nfs3::procedures::NFS;
 use crate::nfs3::types::WireHandle;
 use crate::process::this_process;
@@ -22,8 +23,8 @@ use nfs_proto::rpc::RPC_VERSION;
 use nfs_proto::xdr::{Encode, Writer};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// Offsets of xid, program and procedure in a prepared header, after the record mark (RFC 5531 9).
 const XID_AT: usize = 4;
@@ -91,12 +92,9 @@ pub(crate) struct Service {
     /// for a client without a segment.
     pub(crate) mount_secret: u64,
     header: Vec<u8>, // record mark, call header, credential, verifier; xid and procedure are filled in later
-    unresponsive: AtomicBool,
-    /// When that was last reported, on the monotonic clock; 0: never.
-    reported_ms: AtomicU64,
-    /// Since when the server has not answered, if that was reported, on the same clock.
-    silent_since_ms: AtomicU64,
-    /// When a probe last began, on the same clock, and when one last found the server silent; 0: never.
+    /// The reports that the server does not answer.
+    pub(crate) silence: Arc<Silence>,
+    /// When a probe last began, on the monotonic clock, and when one last found the server silent; 0: never.
     probe_begun_ms: AtomicU64,
     probe_failed_ms: AtomicU64,
     pub(crate) resends: AtomicU64,
@@ -130,9 +128,7 @@ impl Service {
             root: None,
             mount_secret: 0,
             header,
-            unresponsive: AtomicBool::new(false),
-            reported_ms: AtomicU64::new(0),
-            silent_since_ms: AtomicU64::new(0),
+            silence: Arc::default(),
             probe_begun_ms: AtomicU64::new(0),
             probe_failed_ms: AtomicU64::new(0),
             resends: AtomicU64::new(0),
@@ -158,6 +154,7 @@ impl Service {
         self.network_namespace = other.network_namespace;
         self.call_notes.clone_from(&other.call_notes);
         self.leases.clone_from(&other.leases);
+        self.silence.clone_from(&other.silence);
         self.mount_secret = other.mount_secret;
     }
 
@@ -226,20 +223,17 @@ impl Service {
         })
     }
 
-    /// Reports that the server does not answer: once for each silence, and at most once in [`REPORT_EVERY_MS`]. The server
-    /// has been silent for the time `silent`.
-    pub(crate) fn report_unresponsive(&self, cause: Cause, silent: Duration) {
-        if self.retry_policy == RetryPolicy::Mounting || self.unresponsive.load(Ordering::Relaxed) {
-            return;
+    /// Reports that the server has not answered since then: once for each silence.
+    pub(crate) fn report_unresponsive(&self, cause: Cause, since: Instant) {
+        if self.retry_policy != RetryPolicy::Mounting {
+            self.silence.report(self.server(), cause, since);
         }
-        let (now_ms, reported_ms) = (monotonic_ms(), self.reported_ms.load(Ordering::Relaxed));
-        if (reported_ms == 0 || now_ms.saturating_sub(reported_ms) >= REPORT_EVERY_MS)
-            && !self.unresponsive.swap(true, Ordering::Relaxed)
-        {
-            self.reported_ms.store(now_ms, Ordering::Relaxed);
-            self.silent_since_ms.store(now_ms.saturating_sub(silent.as_millis() as u64), Ordering::Relaxed);
-            this_process().reports.report(Event::NotResponding { server: self.server(), cause, silent });
-        }
+    }
+
+    /// Reports that the server has not answered a program that attaches a mount, if it has waited long enough.
+    #[cold]
+    pub(crate) fn report_attachment(&self, cause: Cause) {
+        self.silence.report_attachment(self.server(), cause);
     }
 
     /// Whether the server answers. If it has not answered a call lately, sends NULL and waits for the reply.
@@ -277,19 +271,13 @@ impl Service {
         }
     }
 
-    /// Notes a reply.
+    /// Notes a reply. An answer of another service than NFS does not end the silence.
     #[inline]
     pub(crate) fn note_answer(&self) {
         self.answers.note();
-        self.report_responding();
-    }
-
-    /// Reports once that the server answers again.
-    #[inline]
-    fn report_responding(&self) {
-        if self.unresponsive.load(Ordering::Relaxed) && self.unresponsive.swap(false, Ordering::Relaxed) {
-            let away_ms = monotonic_ms().saturating_sub(self.silent_since_ms.load(Ordering::Relaxed));
-            this_process().reports.report(Event::Responding { server: self.server(), away: Duration::from_millis(away_ms) });
+        self.silence.note_answer();
+        if self.program.number == NFS.number {
+            self.silence.end(self.server());
         }
     }
 }

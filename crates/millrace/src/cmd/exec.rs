@@ -154,9 +154,9 @@ With --wait, exec waits for a server that is away or does not serve the export y
 on stderr names it.
 
 If a server does not answer for 5 s, the program waits, as on a hard mount, and a line goes to
-stderr, or to syslog if stderr is a file on a mount: at most one in a minute, and none for a
-program that uses the mount for the first time. A line follows when the server answers. Another
-line reports a server that comes back with another volume: calls on files of the old one fail then.
+stderr, or to syslog if stderr is a file on a mount: at most one in a minute. A line follows when
+the server answers. Another line reports a server that comes back with another volume: calls on
+files of the old one fail then.
 MILLRACE_LOG=/PATH sends all messages to that file, MILLRACE_LOG=1 logs more, MILLRACE_LOG=0
 suppresses those about servers. If CMD starts a program that the library cannot be loaded into
 (static, set-uid, with another environment), a line on stderr names it once; MILLRACE_UNREACHED=0

@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn an_unknown_host_is_named() {
         let url: NfsUrl = "nfs://no-such-host.invalid/vol".parse().unwrap();
-        let error = mount(&url, &Credentials::of_process()).unwrap_err();
+        let error = mount(&url, &Credentials::of_process(), &Arc::default()).unwrap_err();
         assert!(matches!(&error, Error::UnknownHost { host, .. } if host == "no-such-host.invalid"), "{error}");
     }
 }

@@ -1,14 +1,13 @@
 //! `bench` of a file: one thread keeps calls in flight on one connection. In a mixed load each call
 //! in flight has a thread and a connection of its own.
 
-use super::Progress;
-use super::copy::{Writer, create};
 use super::counters::SlotReport;
+use super::fill::filled;
 use super::target::Target;
 use crate::cmd::bench::{Load, Meter, Mix, Offsets, Rates, holds_zeros, lower_case, pattern, remarks};
 use crate::cmd::values::bytes;
 use crate::error_printing::{hinted, refusal};
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use clap::ValueEnum;
 use dnfs::{Attributes, Client, FileHandle, Stability, Work};
 use serde::Serialize;
@@ -201,24 +200,7 @@ fn open(args: &Bench, target: &Target, size: u64) -> anyhow::Result<FileHandle> 
     let Some((dir, name)) = &target.place else {
         return Err(refusal(format!("create {}: it names no file", target.url), "add a name: nfs://HOST/EXPORT/x.bench"));
     };
-    let filled = (|| {
-        let file = create(&target.client, dir, name, Some(0o644))?;
-        let mut writer = Writer::new(&target.client, &file);
-        let mut progress = Progress::new();
-        // The data is not zeros, which a server or a network could shorten.
-        let chunk: Vec<u8> = (0..4u32 << 20).map(|byte| (byte.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-        while writer.offset < size {
-            let bytes = (size - writer.offset).min(chunk.len() as u64) as usize;
-            writer.write(chunk.get(..bytes).unwrap_or_default())?;
-            progress.show(|| format!("filling: {} of {} MiB", writer.offset >> 20, size >> 20));
-        }
-        ensure!(writer.commit()?, "the server lost data that was written");
-        anyhow::Ok(file)
-    })();
-    if filled.is_err() {
-        let _ = target.client.remove(dir, name);
-    }
-    filled.with_context(|| format!("create {}", target.url))
+    filled(&target.client, &target.url, (dir, name), size)
 }
 
 /// The calls of one combination of block size and depth.

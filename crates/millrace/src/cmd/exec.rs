@@ -30,6 +30,7 @@ mod first_answer;
 pub(super) mod group;
 mod installed;
 mod local_medium;
+mod log_file;
 mod print;
 mod program;
 mod proof;
@@ -157,8 +158,8 @@ If a server does not answer for 5 s, the program waits, as on a hard mount, and 
 stderr, or to syslog if stderr is a file on a mount: at most one in a minute. A line follows when
 the server answers. Another line reports a server that comes back with another volume: calls on
 files of the old one fail then.
-MILLRACE_LOG=/PATH sends all messages to that file, MILLRACE_LOG=1 logs more, MILLRACE_LOG=0
-suppresses those about servers. If CMD starts a program that the library cannot be loaded into
+MILLRACE_LOG=/PATH sends all messages to that file, or to stderr if the file cannot be written;
+MILLRACE_LOG=1 logs more, MILLRACE_LOG=0 suppresses those about servers. If CMD starts a program that the library cannot be loaded into
 (static, set-uid, with another environment), a line on stderr names it once; MILLRACE_UNREACHED=0
 suppresses it.
 
@@ -213,6 +214,7 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
         MountSpec::parse(line).is_ok_and(|spec| !expected.iter().any(|(path, _)| path.as_os_str().as_bytes() == spec.local_path))
     });
     lines.extend(inherited.map(|line| OsStr::from_bytes(line).to_owned()));
+    log_file::warn_if_unwritable();
     let c_library = CLibrary::of(args.command.first().map(OsString::as_os_str));
     let built = find_library(c_library)?;
     let library = readable_by_all(&built)?;

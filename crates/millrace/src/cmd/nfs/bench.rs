@@ -40,6 +40,9 @@ pub(super) struct Bench {
     /// Overwrite a file that is not named *.bench: its data is lost
     #[arg(long)]
     overwrite: bool,
+    /// Known from `iscsi bench`, and refused with what to do instead
+    #[arg(long, hide = true)]
+    fua: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -71,6 +74,10 @@ pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
         let what =
             format!("measure a mixed load with more than {MIXED_DEPTH_MAX} calls in flight: each has a connection of its own");
         return Err(refusal(what, format!("choose --depth {MIXED_DEPTH_MAX} or less")));
+    }
+    if args.fua {
+        let hint = "--stable file, the default, makes each write durable when it completes";
+        return Err(refusal("measure with --fua: NFS has no such flag, iSCSI has", hint));
     }
     let target = Target::find(&args.url)?;
     refuse_to_overwrite(args, &target)?;

@@ -57,8 +57,10 @@ pub(crate) fn exit_with(error: &clap::Error) -> ! {
         eprintln!("hint: with --config the file has this setting, in [filer] or [[volume]]");
     }
     if error.kind() == ErrorKind::MissingRequiredArgument && text.contains("--print <FORMAT>") {
-        eprintln!("hint: --user is for the service or container that --print prints; to run as another user: runuser -u NAME -- \
-                   millrace exec …");
+        eprintln!(
+            "hint: --user is for the service or container that --print prints; to run as another user: runuser -u NAME -- \
+                   millrace exec …"
+        );
     }
     std::process::exit(error.exit_code());
 }

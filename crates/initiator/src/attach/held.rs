@@ -16,7 +16,10 @@ pub fn keep_in_memory() -> Vec<AttachError> {
     let locked = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).map_err(io::Error::from);
     let flusher = configure_io_flusher_behavior(true).map_err(io::Error::from);
     let exempt = std::fs::write("/proc/self/oom_score_adj", "-1000");
-    let all =
-        [locked.map_err(fault("mlockall", "CAP_IPC_LOCK")), flusher.map_err(fault("PR_SET_IO_FLUSHER", RESOURCE)), exempt.map_err(fault("oom_score_adj", RESOURCE))];
+    let all = [
+        locked.map_err(fault("mlockall", "CAP_IPC_LOCK")),
+        flusher.map_err(fault("PR_SET_IO_FLUSHER", RESOURCE)),
+        exempt.map_err(fault("oom_score_adj", RESOURCE)),
+    ];
     all.into_iter().filter_map(Result::err).collect()
 }

@@ -198,7 +198,8 @@ fn rules_of(directory: Option<&Path>) -> anyhow::Result<RuleSet> {
 fn waivers_of(file: &Path, rules: &RuleSet) -> anyhow::Result<Waivers> {
     let ids = rules.rules().iter().map(|loaded| loaded.rule.id.as_str());
     Waivers::read(file, ids).map_err(|error| {
-        let hint = error.hint().unwrap_or_else(|| "name the file with --waivers FILE; `millrace audit --help` shows one".to_owned());
+        let hint =
+            error.hint().unwrap_or_else(|| "name the file with --waivers FILE; `millrace audit --help` shows one".to_owned());
         hinted(anyhow::Error::new(error).context(format!("use the waivers of {}", file.display())), hint)
     })
 }

@@ -56,7 +56,9 @@ fn an_exec_that_starts_nothing_leaves_no_runtime_directory() {
     {
         let mut command = millrace();
         command.arg("exec").env("MILLRACE_PRELOAD", preload_library()).env("MILLRACE_RUNTIME_DIR", &runtime);
-        mounts.into_iter().for_each(|mount| drop(command.args(["--mount", mount])));
+        for mount in mounts {
+            command.args(["--mount", mount]);
+        }
         let output = command.args(["--", program]).output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{}", text(&output));
         assert!(!runtime.exists(), "{program}: {}", text(&output));

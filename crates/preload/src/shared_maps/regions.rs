@@ -308,8 +308,7 @@ impl Table {
                 at += 1;
                 continue;
             }
-            let rest =
-                Region { range: end..range.end, offset: offset + (end - range.start) as u64, ..self.regions[at].clone() };
+            let rest = Region { range: end..range.end, offset: offset + (end - range.start) as u64, ..self.regions[at].clone() };
             self.regions[at].range.end = start;
             if range.start == start {
                 self.used -= 1;

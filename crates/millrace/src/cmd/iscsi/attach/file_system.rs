@@ -87,7 +87,9 @@ fn check_whole(luns: &[Attached], served: &[Served], devices: &[String]) -> anyh
         let found = || served.content.words().unwrap_or_else(|| "no file system".into());
         if served.content.kind.is_none() {
             let make = if luns.len() == 1 { "xfs" } else { "btrfs" };
-            let hint = format!("use --mkfs {make} to make one; if it has partitions, attach it without --mount and mount one of them by `mount`");
+            let hint = format!(
+                "use --mkfs {make} to make one; if it has partitions, attach it without --mount and mount one of them by `mount`"
+            );
             return Err(refusal(format!("mount {lun}: it has {}", found()), hint));
         }
         match Member::of(device)? {

@@ -20,10 +20,9 @@ struct Millrace {
 
 const AFTER_HELP: &str = "\
 Examples:
-  millrace serve /srv/db                                      serve a directory as nfs://127.0.0.1/vol
-  millrace exec --mount /db=nfs://127.0.0.1/vol -- ls -l /db  run a program on it, without a mount
-  millrace doctor                                             what this host can measure
-  millrace help exec                                          options and examples of a command
+  millrace serve /srv/db                     serve a directory over NFS, as export /vol
+  millrace exec --mount /db=nfs://127.0.0.1/vol -- ls -l /db
+  millrace doctor                            what this host can measure
 
 Exit codes: 0 done; 1 the result is negative (the server refused, an audit has findings, a figure
 missed its threshold, …); 2 could not run (arguments, a missing program, …); 3 ran, but the result

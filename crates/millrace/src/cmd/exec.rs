@@ -159,9 +159,9 @@ stderr, or to syslog if stderr is a file on a mount: at most one in a minute. A 
 the server answers. Another line reports a server that comes back with another volume: calls on
 files of the old one fail then.
 MILLRACE_LOG=/PATH sends all messages to that file, or to stderr if the file cannot be written;
-MILLRACE_LOG=1 logs more, MILLRACE_LOG=0 suppresses those about servers. If CMD starts a program that the library cannot be loaded into
-(static, set-uid, with another environment), a line on stderr names it once; MILLRACE_UNREACHED=0
-suppresses it.
+MILLRACE_LOG=1 logs more, MILLRACE_LOG=0 suppresses those about servers. If CMD starts a program
+that the library cannot be loaded into (static, set-uid, with another environment), a line on stderr
+names it once; MILLRACE_UNREACHED=0 suppresses it.
 
 Exit codes: the program's own; 2 could not run (the mount, the library or an argument; nothing was
 started); 126 the program can't be executed; 127 there is no such program.";

@@ -402,14 +402,14 @@ mod tests {
     #[test]
     fn a_full_table_refuses_to_split_a_mapping_and_lets_one_go() {
         let mut full = table(REGIONS_MAX);
-        let (whole, middle) = (4 * PAGE..7 * PAGE, 5 * PAGE..6 * PAGE);
-        assert_eq!(full.reserve(&[middle.clone()], 0), None);
+        let (whole, middle, end, next) = (4 * PAGE..7 * PAGE, 5 * PAGE..6 * PAGE, 5 * PAGE..7 * PAGE, 9 * PAGE..10 * PAGE);
+        assert_eq!(full.reserve(&[middle], 0), None);
         assert_eq!(full.reserve(&[], 1), None);
-        assert_eq!((full.reserve(&[whole.clone()], 0), full.reserve(&[5 * PAGE..7 * PAGE], 0)), (Some(0), Some(0)));
+        assert_eq!((full.reserve(std::slice::from_ref(&whole), 0), full.reserve(&[end], 0)), (Some(0), Some(0)));
         full.cut(&whole);
-        let places = full.reserve(&[9 * PAGE..10 * PAGE], 0).unwrap();
+        let places = full.reserve(std::slice::from_ref(&next), 0).unwrap();
         assert_eq!((places, full.reserve(&[], 1)), (1, None), "the place belongs to one call");
-        full.cut(&(9 * PAGE..10 * PAGE));
+        full.cut(&next);
         full.release(places);
         assert_eq!((full.used, full.reserved), (REGIONS_MAX, 0));
         let rest = full.regions.iter().find(|region| region.range == (10 * PAGE..11 * PAGE)).unwrap();

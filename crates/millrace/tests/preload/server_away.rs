@@ -167,7 +167,8 @@ fn begins_while_away(label: &str, silence: impl FnOnce(&mut Filer), end: impl Fn
     tells_which_mount_when_and_how_long(&text);
     assert_eq!((text.matches("does not answer").count(), text.matches("answers again").count()), (1, 1), "{text}");
     let took_s: u64 = text.rsplit_once(", after ").unwrap().1.trim().strip_suffix(" s").unwrap().parse().unwrap();
-    assert!(took_s >= silent_s, "{silent_s} s: {text}");
+    // The program begins a moment later, and the line has whole seconds.
+    assert!(took_s + 1 >= silent_s, "{silent_s} s: {text}");
 }
 
 #[test]

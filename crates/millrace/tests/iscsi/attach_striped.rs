@@ -191,7 +191,7 @@ fn luns_that_are_not_one_file_system_are_refused_and_none_stays_attached() {
 
     refused(&[one, three], &["--mount", at], 2, "lies on 3 devices, and device 2 is missing");
     refused(&[two], &["--mount", at], 2, "lies on 3 devices, and devices 1, 3 are missing");
-    refused(&[one, two, three, other], &["--mount", at], 2, &format!("the LUN {other} has no file system"));
+    refused(&[one, two, three, other], &["--mount", at], 2, &format!("the LUN {other}: it has no file system"));
     refused(&[other, one], &["--mkfs", "btrfs", "--mount", at], 2, &format!("the LUN {one} has btrfs"));
     attach(&host, &[other.to_owned()], &["--mkfs", "ext4"]);
     host.detach(other);

@@ -72,7 +72,7 @@ mod walk;
 
 pub use crate::segment::runtime_dir::PLACEHOLDER_PATH_BYTES_MAX;
 pub use crate::segment::runtime_root::{
-    VARIABLE as RUNTIME_DIR_VARIABLE, group_runtime_root, has_runtime_root, make_runtime_root, runtime_root,
+    VARIABLE as RUNTIME_DIR_VARIABLE, group_runtime_path, group_runtime_root, has_runtime_root, make_runtime_root, runtime_root,
 };
 pub use crate::segment::{DirectoryKept, DirectoryPlaceholder, Distrust, FileRef, OtherVersion, SegmentError, Untrusted};
 pub use apart::{MountedApart, mounted_apart};

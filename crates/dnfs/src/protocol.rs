@@ -18,9 +18,11 @@ use crate::nfs3::client::Nfs3;
 use crate::options::GonePolicy;
 use crate::payload::Payload;
 use crate::rpc::route::RetryPolicy;
+use crate::rpc::silence::Silence;
 use crate::url::NfsUrl;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
@@ -322,7 +324,12 @@ impl Client {
     /// # Errors
     /// Any reason why it cannot be mounted now. Does not wait.
     pub fn mount(url: &NfsUrl, who: &Credentials) -> Result<Self, Error> {
-        Nfs3::mount(url, who).map(Self::of)
+        Self::mount_reporting(url, who, &Arc::default())
+    }
+
+    /// As [`Self::mount`]. A wait is reported as one of these reports.
+    pub(crate) fn mount_reporting(url: &NfsUrl, who: &Credentials, silence: &Arc<Silence>) -> Result<Self, Error> {
+        Nfs3::mount(url, who, silence).map(Self::of)
     }
 
     /// Mounts the longest part of the path that can be mounted. Returns the remaining components.
@@ -330,7 +337,7 @@ impl Client {
     /// # Errors
     /// As [`Self::mount`].
     pub fn mount_prefix(url: &NfsUrl, who: &Credentials) -> Result<(Self, Vec<Vec<u8>>), Error> {
-        let (client, rest) = Nfs3::mount_prefix(url, who)?;
+        let (client, rest) = Nfs3::mount_prefix(url, who, &Arc::default())?;
         Ok((Self::of(client), rest))
     }
 

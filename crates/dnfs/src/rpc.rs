@@ -27,6 +27,7 @@ mod response_timer;
 mod retry;
 pub(crate) mod route;
 mod send_queue;
+pub(crate) mod silence;
 mod stream;
 mod tls;
 pub(crate) mod tls_config;

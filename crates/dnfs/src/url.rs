@@ -140,6 +140,7 @@ fn split_port(host: &str) -> Result<(&str, Option<u16>), UrlError> {
     let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((name, "")) => return Ok((name, None)),
         Some((name, rest)) => (name, rest.strip_prefix(':').unwrap_or(rest)),
+        None if host.starts_with('[') => return Err(UrlError::Bracket { url: format!("nfs://{host}") }),
         None => match host.split_once(':') {
             Some((name, port)) => (name, port),
             None => return Ok((host, None)),

@@ -350,7 +350,7 @@ fn plan_file(text: &str, name: &str) -> Result<PlanFile, LabError> {
     }
     toml::from_str(text).map_err(|error| LabError::Plan {
         what: format!("parse {name}: {}", tune::toml_error::in_one_line(text, &error)),
-        hint: "the files in plans/ are examples; docs/lab.md explains the keys".to_owned(),
+        hint: "correct the file; without a plan, `millrace compare` uses the built-in one".to_owned(),
     })
 }
 

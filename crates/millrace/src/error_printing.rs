@@ -54,7 +54,13 @@ pub(crate) fn exit_with(error: &clap::Error) -> ! {
         eprint!("{shown}");
     }
     if error.kind() == ErrorKind::ArgumentConflict && text.contains("'--config <FILE>'") {
-        eprintln!("hint: with --config the file has this setting, in [filer] or [[volume]] (docs/filer.md)");
+        eprintln!("hint: with --config the file has this setting, in [filer] or [[volume]]");
+    }
+    if error.kind() == ErrorKind::MissingRequiredArgument && text.contains("--print <FORMAT>") {
+        eprintln!(
+            "hint: --user is for the service or container that --print prints; to run as another user: runuser -u NAME -- \
+                   millrace exec …"
+        );
     }
     std::process::exit(error.exit_code());
 }

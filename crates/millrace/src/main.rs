@@ -12,13 +12,18 @@ use std::sync::OnceLock;
 
 /// Runs an OLTP database over network storage, tunes it, and measures what each storage path costs.
 #[derive(Parser)]
-#[command(name = "millrace", version = version(), arg_required_else_help = true, after_help = EXIT_CODES)]
+#[command(name = "millrace", version = version(), arg_required_else_help = true, after_help = AFTER_HELP)]
 struct Millrace {
     #[command(subcommand)]
     command: cmd::Command,
 }
 
-const EXIT_CODES: &str = "\
+const AFTER_HELP: &str = "\
+Examples:
+  millrace serve /srv/db                     serve a directory over NFS, as export /vol
+  millrace exec --mount /db=nfs://127.0.0.1/vol -- ls -l /db
+  millrace doctor                            what this host can measure
+
 Exit codes: 0 done; 1 the result is negative (the server refused, an audit has findings, a figure
 missed its threshold, …); 2 could not run (arguments, a missing program, …); 3 ran, but the result
 is not valid; 4 `tune apply` is done, and steps are left to you; 141 the reader of its output has

@@ -29,6 +29,11 @@ impl AttachLock {
         Self { owner: AtomicU32::new(0) }
     }
 
+    /// Whether this thread holds the lock.
+    pub(crate) fn is_own(&self) -> bool {
+        self.owner.load(Ordering::Relaxed) == raw::thread_id()
+    }
+
     /// Waits for the lock.
     ///
     /// # Errors

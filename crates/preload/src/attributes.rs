@@ -368,7 +368,8 @@ unsafe fn put_statvfs(space: SpaceUse, into: *mut libc::statvfs) -> Result<c_int
     unsafe { ffi::put(into, answer) }.map(|()| 0)
 }
 
-/// pathconf(3) for the names that a mount knows. EINVAL for all others.
+/// pathconf(3). Where a mount has no answer of its own: that of glibc for a file system it does not know, in which -1 stands for
+/// no limit. EINVAL for unknown names.
 fn limit(name: c_int) -> Result<libc::c_long, Out> {
     match name {
         libc::_PC_NAME_MAX => Ok(255),
@@ -377,6 +378,16 @@ fn limit(name: c_int) -> Result<libc::c_long, Out> {
         libc::_PC_NO_TRUNC | libc::_PC_CHOWN_RESTRICTED | libc::_PC_2_SYMLINKS => Ok(1),
         libc::_PC_FILESIZEBITS => Ok(64),
         libc::_PC_PIPE_BUF => Ok(4096),
+        libc::_PC_MAX_CANON | libc::_PC_MAX_INPUT => Ok(255),
+        libc::_PC_VDISABLE => Ok(0),
+        libc::_PC_ASYNC_IO => Ok(1),
+        libc::_PC_REC_MIN_XFER_SIZE | libc::_PC_REC_XFER_ALIGN | libc::_PC_ALLOC_SIZE_MIN => Ok(4096),
+        libc::_PC_SYNC_IO
+        | libc::_PC_PRIO_IO
+        | libc::_PC_SOCK_MAXBUF
+        | libc::_PC_REC_INCR_XFER_SIZE
+        | libc::_PC_REC_MAX_XFER_SIZE
+        | libc::_PC_SYMLINK_MAX => Ok(-1),
         _ => Err(Out::Errno(libc::EINVAL)),
     }
 }

@@ -5,7 +5,7 @@ use crate::hook::hooks;
 use crate::mapping::Mapping;
 use crate::outcome::{Out, kept};
 use crate::private_maps;
-use crate::shared_maps;
+use crate::shared_maps::{self, Places};
 use crate::table;
 use libc::{c_int, c_void, off_t, size_t};
 
@@ -33,6 +33,11 @@ fn map_file(
     }
 }
 
+/// Reserves places in the table of mappings for what a mapping at a fixed address replaces.
+fn places(at: *const c_void, bytes: size_t, flags: c_int) -> Result<Option<Places>, Out> {
+    (flags & libc::MAP_FIXED != 0).then(|| Places::to_replace(at, bytes)).transpose()
+}
+
 /// Maps another file, or no file. The new mapping may replace one in the table of shared mappings.
 fn map_other(bytes: size_t, real: impl FnOnce() -> Mapping) -> Result<Mapping, Out> {
     let memory = kept(real())?;
@@ -43,6 +48,7 @@ fn map_other(bytes: size_t, real: impl FnOnce() -> Mapping) -> Result<Mapping, O
 hooks! {
     /// mmap(2).
     fn mmap(at: *mut c_void, bytes: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> Mapping = SYS_mmap {
+        let _places = places(at, bytes, flags)?;
         match map_file(bytes, protection, flags, fd, offset, |fd, offset| real(at, bytes, protection, flags, fd, offset)) {
             Err(Out::Pass) => map_other(bytes, || real(at, bytes, protection, flags, fd, offset)),
             done => done,
@@ -50,6 +56,7 @@ hooks! {
     }
     /// mmap(2).
     fn mmap64(at: *mut c_void, bytes: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t) -> Mapping {
+        let _places = places(at, bytes, flags)?;
         match map_file(bytes, protection, flags, fd, offset, |fd, offset| real(at, bytes, protection, flags, fd, offset)) {
             Err(Out::Pass) => map_other(bytes, || real(at, bytes, protection, flags, fd, offset)),
             done => done,
@@ -59,6 +66,8 @@ hooks! {
     fn mremap(old: *mut c_void, old_bytes: size_t, new_bytes: size_t, flags: c_int, to: *mut c_void) -> Mapping = SYS_mremap {
         if !shared_maps::any() { return Err(Out::Pass) }
         private_maps::before_growth(old, new_bytes)?;
+        let fixed = (flags & libc::MREMAP_FIXED != 0).then(|| shared_maps::pages(to, new_bytes));
+        let _places = Places::to_move(old, old_bytes, fixed)?;
         let answer = kept(real(old, old_bytes, new_bytes, flags, to))?;
         shared_maps::moved(old, old_bytes, answer.address(), new_bytes);
         Ok(answer)

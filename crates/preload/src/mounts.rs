@@ -241,6 +241,11 @@ impl Mounted {
         self.views.iter().position(is_it).unwrap_or(credentials::FIRST)
     }
 
+    /// Whether this thread attaches the mount now.
+    pub(crate) fn is_attaching(&self) -> bool {
+        self.attaching.is_own()
+    }
+
     fn views(&self) -> impl Iterator<Item = &'static Mount> {
         self.views.iter().filter_map(of_view)
     }

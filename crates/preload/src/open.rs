@@ -394,6 +394,14 @@ hooks! {
     }
     /// name_to_handle_at(2): objects of a mount have no handle of the kernel.
     fn name_to_handle_at(directory: c_int, path: *const c_char, handle: *mut libc::c_void, id: *mut c_int, flags: c_uint) -> c_int = SYS_name_to_handle_at {
+        // The descriptor itself: a placeholder has a handle, which leads to no file of the mount.
+        let is_empty = flags as c_int & libc::AT_EMPTY_PATH != 0 && crate::ffi::path(path)?.is_empty();
+        let path = match is_empty.then(|| crate::attributes::mounted_of_fd(directory)) {
+            None => path,
+            Some(Ok(_)) => return Err(Out::Errno(libc::EOPNOTSUPP)),
+            Some(Err(Out::Pass)) if directory == libc::AT_FDCWD => c".".as_ptr(),
+            Some(Err(out)) => return Err(out),
+        };
         paths::at(directory, path, flags as c_int & libc::AT_SYMLINK_FOLLOW != 0,
             |_, _, _| Err(Out::Errno(libc::EOPNOTSUPP)),
             |directory, path| real(directory, path, handle, id, flags))

@@ -67,15 +67,16 @@ pub(crate) fn report(event: Event) {
     }
 }
 
-/// The paths of the mounts that this server serves: ` (mount /db)`; empty if no such mount is known yet.
+/// The paths of the mounts that this server serves, or that this thread attaches: ` (mount /db)`; empty if there are none.
 struct MountsOf {
     server: SocketAddr,
 }
 
 impl Display for MountsOf {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        let is_of_it =
-            |mounted: &&mounts::Mounted| mounted.attached().is_some_and(|mount| mount.client().server() == self.server);
+        let is_of_it = |mounted: &&mounts::Mounted| {
+            mounted.is_attaching() || mounted.attached().is_some_and(|mount| mount.client().server() == self.server)
+        };
         let mut before = " (mount ";
         for mounted in mounts::all().filter(is_of_it) {
             f.write_str(before)?;

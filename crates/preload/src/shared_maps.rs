@@ -28,6 +28,48 @@ pub(crate) fn pages(at: *const c_void, bytes: size_t) -> Range<usize> {
     start..start.saturating_add(bytes.saturating_add(PAGE_BYTES - 1) & !(PAGE_BYTES - 1))
 }
 
+/// Places in the table that a call in progress has reserved. Dropped after the call.
+pub(crate) struct Places {
+    count: usize,
+}
+
+impl Places {
+    /// For a call that makes `more` mappings and removes these ranges.
+    ///
+    /// # Errors
+    /// ENOMEM if the table is full, as if the process had too many mappings.
+    fn reserve(gone: &[Range<usize>], more: usize) -> Result<Self, Out> {
+        let count = with(|table| table.reserve(gone, more)).ok_or(Out::Errno(libc::ENOMEM))?;
+        Ok(Self { count })
+    }
+
+    /// For a call that replaces what is mapped in these pages, if anything is.
+    ///
+    /// # Errors
+    /// ENOMEM if the table is full.
+    pub(crate) fn to_replace(at: *const c_void, bytes: size_t) -> Result<Self, Out> {
+        if any() { Self::reserve(&[pages(at, bytes)], 0) } else { Ok(Self { count: 0 }) }
+    }
+
+    /// For mremap(2). `to`: the pages that the mapping replaces, with MREMAP_FIXED.
+    ///
+    /// # Errors
+    /// ENOMEM if the table is full.
+    pub(crate) fn to_move(old: *const c_void, old_bytes: size_t, to: Option<Range<usize>>) -> Result<Self, Out> {
+        let more = usize::from(with(|table| table.has(old as usize)));
+        let gone = [pages(old, old_bytes), to.unwrap_or(0..0)];
+        Self::reserve(&gone, more)
+    }
+}
+
+impl Drop for Places {
+    fn drop(&mut self) {
+        if self.count > 0 {
+            with(|table| table.release(self.count));
+        }
+    }
+}
+
 /// mmap(2) of a file of a mount with MAP_SHARED. `real` maps a descriptor.
 pub(crate) fn map(
     file: &Open,
@@ -44,6 +86,7 @@ pub(crate) fn map(
     let offset = u64::try_from(offset).ok().filter(|offset| offset.is_multiple_of(PAGE_BYTES as u64) && bytes > 0);
     let offset = offset.ok_or(Out::Errno(libc::EINVAL))?;
     let (mount, number) = (file.mount, file.file);
+    let _place = Places::reserve(&[], 1)?;
     let is_pinned = with(|table| table.begin(mount, number)).ok_or(Out::Errno(libc::ENOMEM))?;
     let prepared = mount.map_shared(number, access == libc::O_RDWR, stores, is_pinned);
     let mapped = match prepared {
@@ -223,6 +266,7 @@ hooks! {
     /// munmap(2).
     fn munmap(at: *mut c_void, bytes: size_t) -> c_int = SYS_munmap {
         if !regions::any() { return Err(Out::Pass) }
+        let _places = Places::to_replace(at, bytes)?;
         let answer = kept(real(at, bytes))?;
         forget(at, bytes);
         Ok(answer)

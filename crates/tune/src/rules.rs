@@ -34,7 +34,7 @@ impl UnknownRule {
     pub fn hint(&self) -> String {
         match &self.nearest {
             Some(nearest) => format!("did you mean {nearest}?"),
-            None => "docs/rules.md lists all rules".to_owned(),
+            None => "the findings of `millrace audit` name their rules".to_owned(),
         }
     }
 }

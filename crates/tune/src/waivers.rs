@@ -125,7 +125,7 @@ impl WaiverError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Rule { nearest: Some(nearest), .. } => Some(format!("did you mean {nearest}?")),
-            Self::Rule { .. } => Some("docs/rules.md lists all rules".into()),
+            Self::Rule { .. } => Some("the findings of `millrace audit` name their rules".into()),
             Self::NoReason { .. } => Some("reason = \"…\" says to the next reader why this is lived with".into()),
             Self::Day { .. } => Some("expires = 2027-03-31".into()),
             Self::Form(_) => Some(

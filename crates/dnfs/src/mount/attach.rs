@@ -15,6 +15,7 @@ use crate::file::FsError;
 use crate::limits::FIND_ROUNDS_MAX;
 use crate::protocol::Client;
 use crate::retention::Retention;
+use crate::rpc::silence::Silence;
 use crate::segment::runtime_dir::RuntimeDir;
 use crate::segment::runtime_root::{runtime_root, sharing_of};
 use crate::segment::url_notes::UrlRoot;
@@ -53,11 +54,12 @@ impl Mount {
     fn attach_at(spec: &MountSpec, who: &Credentials, entered: impl Fn(&RuntimeDir)) -> Result<Self, Error> {
         learn_time_namespace();
         let (root, mut former) = (runtime_root(), None);
+        let silence = Arc::new(Silence::of_attachment());
         for _ in 0..FIND_ROUNDS_MAX {
-            let (url_root, mounted) = find(spec, who, former)?;
+            let (url_root, mounted) = find(spec, who, former, &silence)?;
             let (directory, user) = enter(url_root.identity)?;
             entered(&directory);
-            let (segment, client) = match attach_or_create(&directory, &url_root, spec, who, mounted) {
+            let (segment, client) = match attach_or_create(&directory, &url_root, spec, who, mounted, &silence) {
                 Ok(Some(attached)) => attached,
                 Ok(None) => {
                     former = Some(url_root.identity);
@@ -70,6 +72,7 @@ impl Mount {
                 }
                 Err(error) => return Err(error),
             };
+            silence.end_attachment();
             url_root.note(&root, &spec.url)?;
             let mount = Self { _user: Some(Arc::new(user)), ..Self::new(spec, who, client, segment)? };
             mount.note_use();
@@ -146,22 +149,28 @@ impl Mount {
 
 /// Where a URL leads: from its note, otherwise from the answer of the server, with the client that mounted it. Ignores the
 /// note if there is a `former` segment, to which it led wrongly. A new segment takes the place of the former one.
-fn find(spec: &MountSpec, who: &Credentials, former: Option<u64>) -> Result<(UrlRoot, Option<Client>), Error> {
+fn find(
+    spec: &MountSpec,
+    who: &Credentials,
+    former: Option<u64>,
+    silence: &Arc<Silence>,
+) -> Result<(UrlRoot, Option<Client>), Error> {
     let root = runtime_root();
     let owner = sharing_of(root.as_os_str().as_bytes())?.owner;
     if let Some(noted) = UrlRoot::noted(&root, &spec.url).filter(|_| former.is_none()) {
         return Ok((noted, None));
     }
-    let mounted = Client::mount(&spec.url, who)?;
+    let mounted = Client::mount_reporting(&spec.url, who, silence)?;
     Ok((UrlRoot::of_mounted(&root, owner, &mounted, former), Some(mounted)))
 }
 
 /// Creates the segment of the volume that replaced the one of the segment `former`.
 pub(super) fn make_successor(spec: &MountSpec, who: &Credentials, former: u64) -> Result<(), Error> {
     let root = runtime_root();
-    let (url_root, mounted) = find(spec, who, Some(former))?;
+    let silence = Arc::default();
+    let (url_root, mounted) = find(spec, who, Some(former), &silence)?;
     let directory = RuntimeDir::of_process(|_| url_root.identity)?;
-    if attach_or_create(&directory, &url_root, spec, who, mounted)?.is_some() {
+    if attach_or_create(&directory, &url_root, spec, who, mounted, &silence)?.is_some() {
         url_root.note(&root, &spec.url)?;
     }
     Ok(())
@@ -195,6 +204,7 @@ fn attach_or_create(
     spec: &MountSpec,
     who: &Credentials,
     mounted: Option<Client>,
+    silence: &Arc<Silence>,
 ) -> Result<Option<(Segment, Client)>, Error> {
     let (mut waiting, mut rounds): (Option<Waiting>, u32) = (None, 1);
     loop {
@@ -205,7 +215,7 @@ fn attach_or_create(
                 None => continue, // another process created it meanwhile
             }
         };
-        let (error, is_refused) = match ask(&segment, url_root, spec, who, rounds)? {
+        let (error, is_refused) = match ask(&segment, url_root, spec, who, rounds, silence)? {
             Served::Same(client) => {
                 segment.export_state().note_served();
                 waiting.iter().for_each(Waiting::end);
@@ -221,7 +231,7 @@ fn attach_or_create(
         };
         let waiting = match &mut waiting {
             Some(waiting) => waiting,
-            None => waiting.insert(Waiting::begin(client_of(&segment, url_root, spec, who)?)),
+            None => waiting.insert(Waiting::begin(client_of(&segment, url_root, spec, who)?, silence)),
         };
         rounds = waiting.go_on(&segment, error, is_refused)?;
     }

@@ -9,6 +9,7 @@ use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::limits::GONE_ASK_MS;
 use crate::sys::clock::monotonic_ms;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The state of the keeper's check for the export.
@@ -47,7 +48,7 @@ impl ExportWatch {
         self.asked_ms = now_ms;
         let is_missed = state.is_gone();
         let url_root = mount.url_root();
-        let served = ask(&mount.segment, &url_root, &self.spec, &self.who, 1);
+        let served = ask(&mount.segment, &url_root, &self.spec, &self.who, 1, &Arc::default());
         let has_volume = match served {
             Ok(Served::Same(_) | Served::OtherRoot) => true,
             Ok(Served::Refused(_)) => mount.client.check_volume().is_ok(), // the server may export the directory of another URL

@@ -20,8 +20,7 @@ pub struct MountProcess {
 pub struct MountProcesses {
     /// Programs, ordered by process id.
     pub programs: Vec<MountProcess>,
-    /// The keeper, which commits for others (docs/design/011-keeper.md), and its standbys, ordered by process id. The keeper
-    /// is not always the first.
+    /// The keeper, which commits for others (docs/design/011-keeper.md), then its standbys, ordered by process id.
     pub keepers: Vec<u32>,
 }
 
@@ -29,7 +28,10 @@ pub struct MountProcesses {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Program,
+    /// The keeper or a standby.
     Keeper,
+    /// The keeper: it holds the lock.
+    Holder,
 }
 
 /// Finds the processes of several mounts at once, in the order of `directories`. Reads each process' descriptors once.
@@ -51,7 +53,10 @@ pub fn processes_of(directories: &[PathBuf]) -> Vec<MountProcesses> {
                     mount.programs.push(MountProcess { pid, inner_pid: inner_pid(pid), command: command(pid) });
                 }
                 Role::Program => {}
-                // Process ids ascend here, so the keeper is first only if it has the lowest one.
+                Role::Holder => {
+                    mount.keepers.retain(|keeper| *keeper != pid);
+                    mount.keepers.insert(0, pid);
+                }
                 Role::Keeper if !mount.keepers.contains(&pid) => mount.keepers.push(pid),
                 Role::Keeper => {}
             }
@@ -64,6 +69,13 @@ pub fn processes_of(directories: &[PathBuf]) -> Vec<MountProcesses> {
     found
 }
 
+/// Whether the open file of a descriptor, `/proc/PID/fd/FD`, holds an exclusive flock(2).
+fn holds_lock(pid: u32, descriptor: &Path) -> bool {
+    let Some(number) = descriptor.file_name() else { return false };
+    let info = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("fdinfo").join(number));
+    info.is_ok_and(|info| info.lines().any(|line| line.starts_with("lock:") && line.contains("FLOCK") && line.contains("WRITE")))
+}
+
 /// The lock files of mounts that a process has open, independent of their paths in its mount namespace.
 fn locks_open_in(pid: u32) -> Vec<((u64, u64), Role)> {
     let descriptors = PathBuf::from(format!("/proc/{pid}/fd"));
@@ -73,6 +85,7 @@ fn locks_open_in(pid: u32) -> Vec<((u64, u64), Role)> {
         let Ok(target) = std::fs::read_link(&link) else { continue };
         let role = match target.file_name().and_then(|name| name.to_str()) {
             Some("users.lock") => Role::Program,
+            Some("keeper.lock") if holds_lock(pid, &link) => Role::Holder,
             Some("keeper.lock") => Role::Keeper,
             _ => continue,
         };
@@ -99,4 +112,25 @@ fn inner_pid(pid: u32) -> u32 {
 
 fn command(pid: u32) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_that_holds_the_lock_is_the_keeper_whatever_its_number() {
+        let directory = std::env::temp_dir().join(format!("millrace-processes-{}", std::process::id()));
+        std::fs::create_dir(&directory).unwrap();
+        let path = directory.join("keeper.lock");
+        let locked = std::fs::File::create(&path).unwrap();
+        locked.lock().unwrap();
+        let mut keeper = std::process::Command::new("sleep").arg("60").stdin(locked).spawn().unwrap();
+        let _standby = std::fs::File::open(&path).unwrap(); // this process, whose number is lower
+        let found = processes_of(std::slice::from_ref(&directory));
+        std::fs::remove_dir_all(&directory).unwrap();
+        keeper.kill().unwrap();
+        keeper.wait().unwrap();
+        assert_eq!(found[0].keepers, [keeper.id(), std::process::id()]);
+    }
 }

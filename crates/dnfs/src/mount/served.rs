@@ -5,6 +5,7 @@
 //! again.
 
 use core::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::stored_parts::{client_of, lock, parts_of};
@@ -14,11 +15,12 @@ use crate::client_state::MountParts;
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::FsError;
-use crate::limits::{ASK_TIME_MS, GONE_ASK_MS, GONE_PAUSE_MS_MIN, UNRESPONSIVE_MS};
+use crate::limits::{ASK_TIME_MS, GONE_ASK_MS, GONE_PAUSE_MS_MIN};
 use crate::options::{GonePolicy, Options};
 use crate::protocol::Client;
 use crate::rpc::events::Cause;
 use crate::rpc::route::RetryPolicy;
+use crate::rpc::silence::Silence;
 use crate::segment::runtime_root::runtime_root;
 use crate::segment::url_notes::UrlRoot;
 use crate::segment::{RuntimeDir, Segment, SegmentError, local};
@@ -58,9 +60,11 @@ pub(super) fn ask(
     spec: &MountSpec,
     who: &Credentials,
     rounds: u32,
+    silence: &Arc<Silence>,
 ) -> Result<Served, Error> {
     let time = ASK_TIME.saturating_mul(rounds.max(1));
     let mut client = client_of(segment, url_root, spec, who)?;
+    client.state_mut().route.endpoints.silence = Arc::clone(silence);
     let parts = client.parts();
     let is_refused = match knows_root(&mut client, &parts, time) {
         Ok(true) => return Ok(Served::Same(Box::new(client))),
@@ -68,7 +72,7 @@ pub(super) fn ask(
         Err(Error::TimedOut { .. }) => false,
         Err(error) => return Err(error),
     };
-    match Client::mount(&at_host(&spec.url, parts.host), who) {
+    match Client::mount_reporting(&at_host(&spec.url, parts.host), who, silence) {
         Ok(mut mounted) => match knows_root(&mut mounted, &parts, time) {
             Ok(true) => {
                 let _lock = lock(segment.directory())?;
@@ -199,7 +203,8 @@ pub(super) struct Waiting {
 
 impl Waiting {
     /// Begins to wait. `client` only reports the wait.
-    pub(super) fn begin(client: Client) -> Self {
+    pub(super) fn begin(mut client: Client, silence: &Arc<Silence>) -> Self {
+        client.state_mut().route.endpoints.silence = Arc::clone(silence);
         let limit = match client.state().route.retry_policy {
             RetryPolicy::Soft(limit) => Some(limit),
             RetryPolicy::Hard | RetryPolicy::Mounting => None,
@@ -223,8 +228,8 @@ impl Waiting {
         if is_refused {
             segment.export_state().note_gone();
             self.client.state().gone.gone(self.client.server(), waited);
-        } else if waited >= Duration::from_millis(UNRESPONSIVE_MS) {
-            route.report_unresponsive(Cause::NoReply, waited);
+        } else {
+            route.report_attachment(Cause::NoReply);
         }
         sleep(Duration::from_millis(GONE_ASK_MS.min(GONE_PAUSE_MS_MIN * u64::from(self.rounds) * u64::from(self.rounds))));
         self.rounds = (self.rounds * 2).min(ROUNDS_MAX);
@@ -234,6 +239,6 @@ impl Waiting {
     /// Ends the wait: the server answered.
     pub(super) fn end(&self) {
         self.client.state().gone.served(self.client.server());
-        self.client.state().route.endpoints.note_answer();
+        self.client.state().route.note_answer();
     }
 }

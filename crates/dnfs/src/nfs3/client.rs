@@ -11,12 +11,14 @@ use crate::nfs3::single_call::SingleCall;
 use crate::nfs3::types::{self as convert, refusal};
 use crate::rpc::fault::Fault;
 use crate::rpc::route::{RetryPolicy, Route};
+use crate::rpc::silence::Silence;
 use crate::sys::clock;
 use crate::sys::connect::SOCKET_TIMEOUT;
 use crate::url::NfsUrl;
 use nfs_proto::nfs3::{FsInfoOk, FsInfoResult, NfsStatus, ObjectArgs, Outcome, Procedure};
 use nfs_proto::xdr::{Decode, Encode, Reader};
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -61,8 +63,10 @@ impl Nfs3 {
     ///
     /// # Errors
     /// Any reason why it cannot be mounted now. Does not wait.
-    pub(crate) fn mount(url: &NfsUrl, who: &Credentials) -> Result<Self, Error> {
-        let (client, rest) = Self::mount_prefix(url, who)?;
+    ///
+    /// A wait is reported as one of these reports.
+    pub(crate) fn mount(url: &NfsUrl, who: &Credentials, silence: &Arc<Silence>) -> Result<Self, Error> {
+        let (client, rest) = Self::mount_prefix(url, who, silence)?;
         client.descend(&rest)
     }
 
@@ -70,9 +74,9 @@ impl Nfs3 {
     ///
     /// # Errors
     /// As [`Self::mount`].
-    pub(crate) fn mount_prefix(url: &NfsUrl, who: &Credentials) -> Result<(Self, Vec<Vec<u8>>), Error> {
+    pub(crate) fn mount_prefix(url: &NfsUrl, who: &Credentials, silence: &Arc<Silence>) -> Result<(Self, Vec<Vec<u8>>), Error> {
         let who = who.for_url(url);
-        let mounted = export::mount(url, &who)?;
+        let mounted = export::mount(url, &who, silence)?;
         let mut parts = MountParts {
             server: mounted.nfs,
             addresses: mounted.addresses,
@@ -84,7 +88,8 @@ impl Nfs3 {
             fsid: 0,
             host: mounted.host,
         };
-        let probe = Self::of(parts, url, &who, RetryPolicy::Mounting)?;
+        let mut probe = Self::of(parts, url, &who, RetryPolicy::Mounting)?;
+        probe.route.endpoints.silence = Arc::clone(silence);
         let info = probe.fsinfo(&parts.root).map_err(export::name_version)?;
         parts.rtmax = transfer_bytes(info.read_max, parts.rtmax);
         parts.wtmax = transfer_bytes(info.write_max, parts.wtmax);
@@ -93,7 +98,9 @@ impl Nfs3 {
             Some(attributes) => attributes.fsid,
             None => probe.getattr(&parts.root)?.fsid,
         };
-        Ok((Self::from_parts(parts, url, &who)?, mounted.rest))
+        let mut client = Self::from_parts(parts, url, &who)?;
+        client.route.endpoints.silence = Arc::clone(silence);
+        Ok((client, mounted.rest))
     }
 
     /// The client of an export that was mounted before, perhaps by another process. Sends no call.

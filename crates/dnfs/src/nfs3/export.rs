@@ -12,6 +12,7 @@ use crate::nfs3::single_call::call_once;
 use crate::nfs3::types::handle_of;
 use crate::rpc::program::Program;
 use crate::rpc::route::{RetryPolicy, Route};
+use crate::rpc::silence::Silence;
 use crate::rpc::tls_config::TlsConfig;
 use crate::url::{NfsUrl, host_key};
 use nfs_proto::mount3::{self, DirPath, MountArgs, MountResult, MountStatus};
@@ -20,6 +21,7 @@ use nfs_proto::rpc::{AUTH_NONE, AUTH_SYS, ReplyStatus};
 use nfs_proto::xdr::{Decode, Reader};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
 
 /// MOUNT version 3.
 const MOUNT: Program = Program { name: "MOUNT", number: mount3::PROGRAM, version: mount3::VERSION, procedures: None };
@@ -48,15 +50,15 @@ pub(crate) struct Mounted {
 pub fn exports(url: &NfsUrl, who: &Credentials) -> Result<Vec<String>, Error> {
     let who = who.for_url(url);
     on_any_address(url, |server, _, tls_config| {
-        let places = Places::find(url, server, &who, tls_config)?;
+        let places = Places::find(url, server, &who, tls_config, &Arc::default())?;
         list_exports(&places.mount)
     })
 }
 
 /// Mounts the longest part of the URL's path that the server accepts, on the first address that accepts one.
-pub(crate) fn mount(url: &NfsUrl, who: &Credentials) -> Result<Mounted, Error> {
+pub(crate) fn mount(url: &NfsUrl, who: &Credentials, silence: &Arc<Silence>) -> Result<Mounted, Error> {
     on_any_address(url, |server, host, tls_config| {
-        let places = Places::find(url, server, who, tls_config)?;
+        let places = Places::find(url, server, who, tls_config, silence)?;
         let (root, rest) = mount_longest(&places.mount, &url.export_path)?;
         let addresses = addresses_of(url, host, places.nfs);
         Ok(Mounted { nfs: places.nfs, root, rest, host, addresses })
@@ -132,13 +134,20 @@ struct Places {
 
 impl Places {
     /// Uses a given port; otherwise looks for MOUNT on the NFS port; otherwise, if no port was given, asks portmap.
-    fn find(url: &NfsUrl, server: SocketAddr, who: &Credentials, tls_config: Option<&TlsConfig>) -> Result<Self, Error> {
+    fn find(
+        url: &NfsUrl,
+        server: SocketAddr,
+        who: &Credentials,
+        tls_config: Option<&TlsConfig>,
+        silence: &Arc<Silence>,
+    ) -> Result<Self, Error> {
         let options = &url.options;
         let route_to = |program: Program, port: u16| {
             let mut route = Route::new(SocketAddr::new(server.ip(), port), program, who, RetryPolicy::Mounting);
             route.resend_after = options.resend_after.min(MOUNT_ANSWER);
             route.privileged_port = options.privileged_port;
             route.local.clone_from(&options.local);
+            route.endpoints.silence = Arc::clone(silence);
             // Portmap is unencrypted. If it returns a wrong port, the TLS handshake fails there.
             route.tls_config = tls_config.filter(|_| program.number != PORTMAP.number).cloned();
             route
@@ -268,7 +277,7 @@ mod tests {
     #[test]
     fn an_unknown_host_is_named() {
         let url: NfsUrl = "nfs://no-such-host.invalid/vol".parse().unwrap();
-        let error = mount(&url, &Credentials::of_process()).unwrap_err();
+        let error = mount(&url, &Credentials::of_process(), &Arc::default()).unwrap_err();
         assert!(matches!(&error, Error::UnknownHost { host, .. } if host == "no-such-host.invalid"), "{error}");
     }
 }

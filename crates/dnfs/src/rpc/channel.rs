@@ -16,6 +16,7 @@ use super::retry::Backoff;
 use super::route::Route;
 use super::send_queue::SendQueue;
 use super::unanswered;
+use crate::call_notes::CONNECTING;
 use crate::error::{Error, ProtocolError};
 use crate::limits::SLOTS_MAX;
 use crate::process::this_process;
@@ -99,7 +100,7 @@ impl Channel {
         self.disconnect();
         timer.note(Duration::ZERO, route);
         let renewed = matches!(fault, Fault::Unanswered);
-        backoff.wait(fault, route)?;
+        backoff.wait(fault, timer.silent_since(), route)?;
         if renewed {
             self.renew(route, calls.procedure());
         }
@@ -194,7 +195,7 @@ impl Channel {
         backoff: &mut Backoff,
         timer: &mut ResponseTimer,
     ) -> Result<(), Fault> {
-        self.connect(route)?;
+        self.connect(route, timer)?;
         timer.begin_attempt();
         timer.on_connection(self.connection.move_count());
         loop {
@@ -208,7 +209,7 @@ impl Channel {
             if table.in_flight() < in_flight {
                 connection.note_answer();
                 backoff.reset();
-                route.endpoints.note_answer();
+                route.note_answer();
             }
         }
         if self.buffer.is_empty() { Ok(()) } else { Err(ProtocolError::UnexpectedReply.into()) }
@@ -250,14 +251,14 @@ impl Channel {
     /// # Errors
     /// If the retry policy gives up.
     pub(crate) fn fence(&mut self, route: &Route, number: u64) -> Result<bool, Error> {
-        let mut backoff = Backoff::new();
+        let (mut backoff, mut timer) = (Backoff::new(), ResponseTimer::new(CONNECTING));
         loop {
             self.disconnect(); // the connection may have been made under that number
             this_process().identity.renew_number(number);
-            match self.connect(route).and_then(|()| self.connection.fence(route, number)) {
+            match self.connect(route, &mut timer).and_then(|()| self.connection.fence(route, number)) {
                 Ok(Some(fenced)) => return Ok(fenced),
                 Ok(None) => {} // the server still executes calls of that process
-                Err(fault) => backoff.wait(fault, route)?,
+                Err(fault) => backoff.wait(fault, timer.silent_since(), route)?,
             }
         }
     }
@@ -283,7 +284,7 @@ impl Channel {
         let Self { connection, table, buffer, .. } = self;
         Receiver { connection, table, buffer, calls, route, timer }.receive_replies()?;
         self.connection.note_answer();
-        route.endpoints.note_answer();
+        route.note_answer();
         Ok(())
     }
 
@@ -293,8 +294,8 @@ impl Channel {
     }
 
     /// Its connection. Connects first if necessary.
-    pub(super) fn connected(&mut self, route: &Route) -> Result<&mut Connection, Fault> {
-        self.connect(route)?;
+    pub(super) fn connected(&mut self, route: &Route, timer: &mut ResponseTimer) -> Result<&mut Connection, Fault> {
+        self.connect(route, timer)?;
         Ok(&mut self.connection)
     }
 
@@ -314,8 +315,11 @@ impl Channel {
         self.table.in_flight()
     }
 
-    fn connect(&mut self, route: &Route) -> Result<(), Fault> {
+    fn connect(&mut self, route: &Route, timer: &mut ResponseTimer) -> Result<(), Fault> {
         self.leave_after_fork();
+        if !self.connection.is_made() {
+            timer.on_connecting();
+        }
         let local = |source| Fault::Fatal(Error::Local { action: "map the buffers of a connection", source });
         self.queue.map().and_then(|()| self.buffer.map()).map_err(local)?;
         if self.connection.connect(route)?

@@ -80,6 +80,12 @@ impl Connection {
         self.aside = false;
     }
 
+    /// Whether there is a connection.
+    #[inline]
+    pub(super) const fn is_made(&self) -> bool {
+        self.socket.is_some()
+    }
+
     /// Connects if necessary. True if the connection is new.
     pub(crate) fn connect(&mut self, route: &Route) -> Result<bool, Fault> {
         self.leave_after_fork();

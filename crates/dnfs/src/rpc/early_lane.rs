@@ -38,7 +38,7 @@ impl EarlyLane {
         calls: &mut C,
     ) -> Result<(), Broken> {
         self.step(route, calls, |channel, calls, timer| {
-            channel.connected(route)?;
+            channel.connected(route, timer)?;
             if kept.is_some_and(|kept| !channel.may_stay(kept)) {
                 return Err(Fault::Unresponsive);
             }

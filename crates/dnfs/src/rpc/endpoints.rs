@@ -3,17 +3,18 @@
 
 use super::answers::Answers;
 use super::channel_support::ChannelSupport;
-use super::events::{Cause, Denial, Event};
+use super::events::{Denial, Event};
 use super::probe;
 use super::program::Program;
-use crate::limits::{PROBE_EVERY_MS, REPORT_EVERY_MS};
+use super::silence::Silence;
+use crate::limits::PROBE_EVERY_MS;
 use crate::process::this_process;
 use crate::segment::{ExportState, Segment};
 use crate::sys::clock::monotonic_ms;
 use crate::sys::connect::Connect;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Whether a server that leaves a call unanswered answers others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,12 +40,9 @@ pub(crate) struct Endpoints {
     pub(crate) channel_support: ChannelSupport,
     /// When the server last answered.
     answers: Answers,
-    unresponsive: AtomicBool,
-    /// When that was last reported, on the monotonic clock; 0: never.
-    reported_ms: AtomicU64,
-    /// Since when the server has not answered, if that was reported, on the same clock.
-    silent_since_ms: AtomicU64,
-    /// When a probe last began, on the same clock, and when one last found the server silent; 0: never.
+    /// The reports that the server does not answer.
+    pub(crate) silence: Arc<Silence>,
+    /// When a probe last began, on the monotonic clock, and when one last found the server silent; 0: never.
     probe_begun_ms: AtomicU64,
     probe_failed_ms: AtomicU64,
 }
@@ -57,9 +55,7 @@ impl Endpoints {
             network_namespace: None,
             channel_support: ChannelSupport::default(),
             answers: Answers::default(),
-            unresponsive: AtomicBool::new(false),
-            reported_ms: AtomicU64::new(0),
-            silent_since_ms: AtomicU64::new(0),
+            silence: Arc::default(),
             probe_begun_ms: AtomicU64::new(0),
             probe_failed_ms: AtomicU64::new(0),
         }
@@ -78,6 +74,7 @@ impl Endpoints {
         self.answers = other.answers.clone();
         self.export_state.clone_from(&other.export_state);
         self.network_namespace = other.network_namespace;
+        self.silence.clone_from(&other.silence);
     }
 
     /// The address in use.
@@ -117,22 +114,6 @@ impl Endpoints {
         if is_over { Liveness::Silent } else { Liveness::Unknown }
     }
 
-    /// Reports that the server does not answer: once for each silence, and at most once in [`REPORT_EVERY_MS`]. The server
-    /// has been silent for the time `silent`.
-    pub(super) fn report_unresponsive(&self, cause: Cause, silent: Duration) {
-        if self.unresponsive.load(Ordering::Relaxed) {
-            return;
-        }
-        let (now_ms, reported_ms) = (monotonic_ms(), self.reported_ms.load(Ordering::Relaxed));
-        if (reported_ms == 0 || now_ms.saturating_sub(reported_ms) >= REPORT_EVERY_MS)
-            && !self.unresponsive.swap(true, Ordering::Relaxed)
-        {
-            self.reported_ms.store(now_ms, Ordering::Relaxed);
-            self.silent_since_ms.store(now_ms.saturating_sub(silent.as_millis() as u64), Ordering::Relaxed);
-            this_process().reports.report(Event::NotResponding { server: self.server(), cause, silent });
-        }
-    }
-
     /// Reports that this process cannot reach the server, at most once a minute.
     #[cold]
     pub(super) fn report_denied(&self, denial: Denial) {
@@ -141,19 +122,13 @@ impl Endpoints {
         }
     }
 
-    /// Notes a reply.
+    /// Notes a reply. An answer of another service than the program of the mount does not end the silence.
     #[inline]
-    pub(crate) fn note_answer(&self) {
+    pub(super) fn note_answer(&self, ends_silence: bool) {
         self.answers.note();
-        self.report_responding();
-    }
-
-    /// Reports once that the server answers again.
-    #[inline]
-    fn report_responding(&self) {
-        if self.unresponsive.load(Ordering::Relaxed) && self.unresponsive.swap(false, Ordering::Relaxed) {
-            let away_ms = monotonic_ms().saturating_sub(self.silent_since_ms.load(Ordering::Relaxed));
-            this_process().reports.report(Event::Responding { server: self.server(), away: Duration::from_millis(away_ms) });
+        self.silence.note_answer();
+        if ends_silence {
+            self.silence.end(self.server());
         }
     }
 }

@@ -60,7 +60,7 @@ impl Lane {
         })?;
         if self.in_flight() < in_flight {
             self.backoff.reset();
-            route.endpoints.note_answer();
+            route.note_answer();
         }
         if self.in_flight() == 0 {
             self.timer.finish(route);
@@ -116,7 +116,7 @@ fn connect_and_send<C: Calls>(
     calls: &mut C,
     timer: &mut ResponseTimer,
 ) -> Result<(), Fault> {
-    let connection = channel.connected(route)?;
+    let connection = channel.connected(route, timer)?;
     timer.on_connection(connection.move_count());
     if let Some(socket) = connection.socket_mut() {
         socket.receive_without_waiting();

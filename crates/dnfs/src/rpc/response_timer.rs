@@ -34,6 +34,16 @@ impl ResponseTimer {
         (self.since, self.move_count) = (None, None);
     }
 
+    /// Notes that a connection is being made. The wait of the attempt includes it.
+    pub(crate) fn on_connecting(&mut self) {
+        self.since = Some(Instant::now());
+    }
+
+    /// Since when the server has been silent in this attempt. `None` if it was not silent.
+    pub(crate) const fn silent_since(&self) -> Option<Instant> {
+        self.since
+    }
+
     /// Notes that the attempt uses a connection that was made after this number of changes of the server's address.
     pub(crate) const fn on_connection(&mut self, move_count: u32) {
         self.move_count = Some(move_count);
@@ -88,6 +98,7 @@ impl ResponseTimer {
         let since = *self.since.get_or_insert_with(|| now.checked_sub(waited).unwrap_or(now));
         let silent = now.saturating_duration_since(since);
         route.membership.renew_leases();
+        route.report_attachment(Cause::NoReply);
         if silent >= NOTE_AFTER {
             self.note(silent, route);
             if self.move_count.is_some_and(|at| at != route.endpoints.move_count()) {
@@ -98,7 +109,7 @@ impl ResponseTimer {
             && route.retry_policy != RetryPolicy::Mounting
             && route.liveness() == Liveness::Silent
         {
-            route.report_unresponsive(Cause::NoReply, silent);
+            route.report_unresponsive(Cause::NoReply, since);
         }
         if silent >= route.resend_after { Err(Fault::Unresponsive) } else { Ok(()) }
     }

@@ -32,14 +32,15 @@ impl Backoff {
         }
     }
 
-    /// Waits as long as this fault requires.
+    /// Waits as long as this fault requires. `silent_since`: since when the attempt has had no answer, if the server was silent.
     ///
     /// # Errors
     /// If the retry policy gives up: the fault as the caller sees it.
-    pub(crate) fn wait(&mut self, fault: Fault, route: &Route) -> Result<(), Error> {
-        let since = *self.since.get_or_insert_with(Instant::now);
+    pub(crate) fn wait(&mut self, fault: Fault, silent_since: Option<Instant>, route: &Route) -> Result<(), Error> {
+        let since = *self.since.get_or_insert_with(|| silent_since.unwrap_or_else(Instant::now));
         // If the server answers others, the unanswered call is already in the log.
         let (cause, is_connected) = (fault.cause(), matches!(fault, Fault::Unanswered | Fault::Unresponsive));
+        route.report_attachment(cause);
         match (fault, route.retry_policy) {
             (Fault::Fatal(error), _) => return Err(error),
             (Fault::Forked | Fault::Moved, _) => return Ok(()),
@@ -79,12 +80,11 @@ impl Backoff {
             clock::sleep(self.pause);
             self.pause = (self.pause * 2).min(Duration::from_millis(BACKOFF_MS_MAX));
         }
-        let silent = since.elapsed();
-        if silent >= Duration::from_millis(UNRESPONSIVE_MS) {
+        if since.elapsed() >= Duration::from_millis(UNRESPONSIVE_MS) {
             match cause {
                 Cause::NoReply if is_connected && route.liveness() != Liveness::Silent => {}
-                Cause::NoReply if route.endpoints.answered_lately() => route.report_unresponsive(Cause::NoConnection, silent),
-                _ => route.report_unresponsive(cause, silent),
+                Cause::NoReply if route.endpoints.answered_lately() => route.report_unresponsive(Cause::NoConnection, since),
+                _ => route.report_unresponsive(cause, since),
             }
         }
         Ok(())

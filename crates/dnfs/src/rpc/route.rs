@@ -14,7 +14,7 @@ use crate::segment::Segment;
 use crate::sys::connect::Connect;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a caller waits for a server that does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,11 +125,23 @@ impl Route {
         self.endpoints.liveness(&self.program, || Connect { timeout, ..self.connect_request(None) })
     }
 
-    /// Reports that the server has not answered for the time `silent`, unless the caller reports the failure itself.
-    pub(crate) fn report_unresponsive(&self, cause: Cause, silent: Duration) {
+    /// Reports that the server has not answered since then, once for each silence, unless the caller reports the failure itself.
+    pub(super) fn report_unresponsive(&self, cause: Cause, since: Instant) {
         if self.retry_policy != RetryPolicy::Mounting {
-            self.endpoints.report_unresponsive(cause, silent);
+            self.endpoints.silence.report(self.server(), cause, since);
         }
+    }
+
+    /// Reports that the server has not answered a program that attaches a mount, if it has waited long enough.
+    #[cold]
+    pub(crate) fn report_attachment(&self, cause: Cause) {
+        self.endpoints.silence.report_attachment(self.server(), cause);
+    }
+
+    /// Notes a reply.
+    #[inline]
+    pub(crate) fn note_answer(&self) {
+        self.endpoints.note_answer(self.program.procedures.is_some());
     }
 
     /// Reports that this process cannot reach the server, unless the caller reports the failure itself.

@@ -108,7 +108,7 @@ pub(crate) fn trusted(base: &[u8]) -> Result<Sharing, SegmentError> {
 /// [`SegmentError::Directory`] if another user's directory has the name; the kernel's: EPERM for a group that this user is not
 /// in.
 pub fn group_runtime_root(gid: u32) -> Result<PathBuf, SegmentError> {
-    let path = PathBuf::from(format!("/dev/shm/millrace-group-{gid}"));
+    let path = group_runtime_path(gid);
     let place = CPath::new(path.as_os_str().as_bytes());
     if matches!(open(&place, libc::O_PATH, 0), Err(Errno(libc::ENOENT))) {
         make_for_group(&place, gid).map_err(local("make the group's runtime directory"))?;
@@ -118,6 +118,12 @@ pub fn group_runtime_root(gid: u32) -> Result<PathBuf, SegmentError> {
         return Ok(path);
     }
     Err(SegmentError::Directory(Untrusted { path, why: Distrust::NotOfGroup(gid) }.into()))
+}
+
+/// The path of a group's runtime directory, which may be missing.
+#[must_use]
+pub fn group_runtime_path(gid: u32) -> PathBuf {
+    PathBuf::from(format!("/dev/shm/millrace-group-{gid}"))
 }
 
 /// Creates the group's directory. It appears under its name with all rights or not at all.

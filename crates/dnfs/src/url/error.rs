@@ -42,6 +42,12 @@ pub enum UrlError {
         /// The text.
         url: String,
     },
+    /// An IPv6 address that begins with a bracket and does not end with one.
+    #[error("URL {url} has [ without ]")]
+    Bracket {
+        /// The text.
+        url: String,
+    },
     /// The port is invalid; valid ports are 1 to 65535.
     #[error("the port {port:?} in the URL is not a number from 1 to 65535")]
     Port {
@@ -114,6 +120,7 @@ impl UrlError {
             ),
             Self::Port { port } if port.is_empty() => Some("write nfs://HOST/EXPORT, without the colon that mount(8) has".into()),
             Self::Port { .. } => Some("write nfs://HOST:PORT/EXPORT, or no port for 2049".into()),
+            Self::Bracket { .. } => Some("write an IPv6 address in brackets: nfs://[::1]/vol or nfs://[::1]:2049/vol".into()),
             Self::Escape { .. } => Some("write % itself as %25".into()),
             Self::Together { remedy, .. } => Some((*remedy).into()),
             _ => None,

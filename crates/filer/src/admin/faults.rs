@@ -114,7 +114,12 @@ fn copy(export: &Export, request: Request) -> Result<Value, String> {
         Err(CopyError::NotSupported) => Err(super::NO_LOSS_LAYER.into()),
         Err(error) => {
             let cause = std::error::Error::source(&error).map_or_else(String::new, |cause| format!(": {cause}"));
-            Err(format!("copy the volume: {error}{cause}"))
+            let fix = match &error {
+                CopyError::NotEmpty { .. } => "; name an empty directory, or one to create",
+                CopyError::Inside { .. } => "; name a directory outside it",
+                _ => "",
+            };
+            Err(format!("copy the volume: {error}{cause}{fix}"))
         }
     }
 }

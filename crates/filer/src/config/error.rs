@@ -86,18 +86,15 @@ impl ConfigError {
             Self::Read { source, .. } => Some(
                 match source.kind() {
                     io::ErrorKind::PermissionDenied => "run it as a user who may read the file, or as root",
-                    io::ErrorKind::InvalidData => "the file must be a text in TOML, encoded in UTF-8 (docs/filer.md)",
-                    _ => "name the file with --config FILE; docs/filer.md describes it",
+                    io::ErrorKind::InvalidData => "the file must be a text in TOML, encoded in UTF-8",
+                    _ => "name the file with --config FILE",
                 }
                 .to_owned(),
             ),
             Self::Exposed { file, .. } => {
                 Some(format!("remove the access of others with chmod o-rwx {}; its group may read it", file.display()))
             }
-            Self::Line { .. } => Some(
-                "docs/filer.md has each key with its values; a list is written [\"…\"], a volume begins with [[volume]]"
-                    .to_owned(),
-            ),
+            Self::Line { .. } => Some("a list is written [\"…\"], a volume begins with [[volume]]".to_owned()),
             Self::Volume { hint, .. } => hint.clone(),
             Self::Tls { .. } | Self::Exports(_) => None,
         }

@@ -13,10 +13,12 @@ pub enum AttachError {
     #[error("use /dev/fuse: {0}")]
     Fuse(io::Error),
     /// The process cannot be kept in memory.
-    #[error("keep this process in memory ({what}): {source}")]
+    #[error("keep this process in memory ({what}): {source}; I/O may hang when memory is scarce; run it with {needs}")]
     Memory {
         /// The call.
         what: &'static str,
+        /// The capability that the call needs.
+        needs: &'static str,
         /// The kernel's error.
         source: io::Error,
     },

@@ -11,11 +11,15 @@ use std::io;
 /// scarce.
 #[must_use]
 pub fn keep_in_memory() -> Vec<AttachError> {
-    let fault = |what| move |source: io::Error| AttachError::Memory { what, source };
+    let fault = |what, needs| move |source: io::Error| AttachError::Memory { what, needs, source };
+    const RESOURCE: &str = "CAP_SYS_RESOURCE";
     let locked = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).map_err(io::Error::from);
     let flusher = configure_io_flusher_behavior(true).map_err(io::Error::from);
     let exempt = std::fs::write("/proc/self/oom_score_adj", "-1000");
-    let all =
-        [locked.map_err(fault("mlockall")), flusher.map_err(fault("PR_SET_IO_FLUSHER")), exempt.map_err(fault("oom_score_adj"))];
+    let all = [
+        locked.map_err(fault("mlockall", "CAP_IPC_LOCK")),
+        flusher.map_err(fault("PR_SET_IO_FLUSHER", RESOURCE)),
+        exempt.map_err(fault("oom_score_adj", RESOURCE)),
+    ];
     all.into_iter().filter_map(Result::err).collect()
 }

@@ -103,6 +103,10 @@ impl Cache {
         if let Some(parent) = self.root.parent() {
             fs::create_dir_all(parent).map_err(LabError::file("create directory", parent))?;
         }
+        if self.root.exists() && !self.root.is_dir() {
+            let text = format!("use {} as the cache: it is a file, not a directory", self.root.display());
+            return Err(LabError::plan(text, "name a directory with --cache; it is made if missing"));
+        }
         if self.root.is_dir() { Ok(()) } else { make_directory(&self.root, 0o755) }
     }
 

@@ -39,7 +39,9 @@ pub struct Fetched {
 pub fn fetch(cache: &Cache, packages: &[PathBuf], say: &mut dyn FnMut(&str)) -> Result<Fetched, LabError> {
     interrupt::catch();
     if let Some(missing) = packages.iter().find(|file| !file.is_file()) {
-        return Err(LabError::plan(format!("unpack {}: no such file", missing.display()), "name the file of a Debian package"));
+        let hint = "name the file of a kernel's Debian package, as `apt-get download linux-image-amd64` and its dependencies \
+                    leave it; without --package it is fetched";
+        return Err(LabError::plan(format!("unpack {}: no such file", missing.display()), hint));
     }
     cache.make()?;
     unpacking::sweep(cache);

@@ -249,13 +249,15 @@ fn check(request: &Request) -> Result<(), LabError> {
     within("network interfaces", request.nics.into(), 0, GUEST_NICS_MAX.into())?;
     within("shared directories", request.shares.len() as u64, 0, GUEST_SHARES_MAX as u64)?;
     if request.memory_bytes < GUEST_MEMORY_BYTES_MIN {
-        let text = format!("boot a guest with {} of memory", results::sizes::bytes_text(request.memory_bytes));
-        return Err(LabError::plan(text, &format!("it needs {}", results::sizes::bytes_text(GUEST_MEMORY_BYTES_MIN))));
+        let text = format!("boot a guest with {} of memory", results::sizes::size_text(request.memory_bytes));
+        let hint = format!("it needs {} or more, as in --memory 2GiB", results::sizes::bytes_text(GUEST_MEMORY_BYTES_MIN));
+        return Err(LabError::plan(text, &hint));
     }
     for share in &request.shares {
         let text = format!("share {}", share.display());
         if !share.is_absolute() || !share.is_dir() {
-            return Err(LabError::plan(format!("{text}: no such directory"), "name a directory of this host"));
+            let why = if share.exists() { "it is not a directory" } else { "no such directory" };
+            return Err(LabError::plan(format!("{text}: {why}"), "name a directory of this host"));
         }
         if share.to_string_lossy().contains(char::is_whitespace) {
             return Err(LabError::plan(format!("{text}: there is white space in its name"), "share a directory without"));

@@ -184,7 +184,7 @@ fn rules_of(directory: Option<&Path>) -> anyhow::Result<RuleSet> {
     let Some(directory) = directory else { return rules::built_in().context("use the built-in rules") };
     let found = RuleSet::folder(directory).map_err(|error| {
         let what = anyhow::Error::new(error).context(format!("use the rules of {}", directory.display()));
-        hinted(what, "docs/rule-schema.md says how a rule is written")
+        hinted(what, "correct the file, or leave out --rules for the built-in rules")
     })?;
     if found.rules().is_empty() {
         return Err(refusal(
@@ -198,7 +198,8 @@ fn rules_of(directory: Option<&Path>) -> anyhow::Result<RuleSet> {
 fn waivers_of(file: &Path, rules: &RuleSet) -> anyhow::Result<Waivers> {
     let ids = rules.rules().iter().map(|loaded| loaded.rule.id.as_str());
     Waivers::read(file, ids).map_err(|error| {
-        let hint = error.hint().unwrap_or_else(|| "name the file with --waivers FILE; docs/audit.md shows one".to_owned());
+        let hint =
+            error.hint().unwrap_or_else(|| "name the file with --waivers FILE; `millrace audit --help` shows one".to_owned());
         hinted(anyhow::Error::new(error).context(format!("use the waivers of {}", file.display())), hint)
     })
 }

@@ -30,6 +30,7 @@ mod first_answer;
 pub(super) mod group;
 mod installed;
 mod local_medium;
+mod log_file;
 mod print;
 mod program;
 mod proof;
@@ -154,13 +155,13 @@ With --wait, exec waits for a server that is away or does not serve the export y
 on stderr names it.
 
 If a server does not answer for 5 s, the program waits, as on a hard mount, and a line goes to
-stderr, or to syslog if stderr is a file on a mount: at most one in a minute, and none for a
-program that uses the mount for the first time. A line follows when the server answers. Another
-line reports a server that comes back with another volume: calls on files of the old one fail then.
-MILLRACE_LOG=/PATH sends all messages to that file, MILLRACE_LOG=1 logs more, MILLRACE_LOG=0
-suppresses those about servers. If CMD starts a program that the library cannot be loaded into
-(static, set-uid, with another environment), a line on stderr names it once; MILLRACE_UNREACHED=0
-suppresses it.
+stderr, or to syslog if stderr is a file on a mount: at most one in a minute. A line follows when
+the server answers. Another line reports a server that comes back with another volume: calls on
+files of the old one fail then.
+MILLRACE_LOG=/PATH sends all messages to that file, or to stderr if the file cannot be written;
+MILLRACE_LOG=1 logs more, MILLRACE_LOG=0 suppresses those about servers. If CMD starts a program
+that the library cannot be loaded into (static, set-uid, with another environment), a line on stderr
+names it once; MILLRACE_UNREACHED=0 suppresses it.
 
 Exit codes: the program's own; 2 could not run (the mount, the library or an argument; nothing was
 started); 126 the program can't be executed; 127 there is no such program.";
@@ -184,26 +185,19 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
 fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
     let runtime = args.group.as_deref().map(group::runtime_directory).transpose()?;
     let root = runtime.as_ref().map_or_else(dnfs::mount::runtime_root, PathBuf::from);
-    match args.print {
-        Some(_) => runtime::check(&root).map(|_| ())?,
-        None => runtime::made(&root)?,
-    }
+    runtime::check(&root)?; // made only if the program will be started
     let outer = std::env::var_os(MOUNTS).unwrap_or_default();
     let media = local_medium::parse_all(&args.local_media)?;
-    media.iter().try_for_each(LocalMedium::make_state)?;
     let mut lines: Vec<OsString> = Vec::new();
     let mut expected = Vec::new();
-    for text in &args.mounts {
-        let spec = parse_mount(text)?;
+    let specs: Vec<MountSpec> = args.mounts.iter().map(|text| parse_mount(text)).collect::<Result<_, _>>()?;
+    check_overlap(&specs)?;
+    for (text, spec) in args.mounts.iter().zip(&specs) {
         let path = PathBuf::from(OsString::from_vec(spec.local_path.clone()));
-        if expected.iter().any(|(other, _): &(PathBuf, u64)| other.starts_with(&path) || path.starts_with(other)) {
-            let what = format!("use --mount {}: mount paths overlap", text.display());
-            return Err(refusal(what, "choose paths that do not contain one another, such as /db and /wal"));
-        }
         if !args.force && !has_mount(&outer, &spec.local_path) {
             local_path_is_free(&path)?;
         }
-        let (root_number, parts) = check(&spec, args.wait)?;
+        let (root_number, parts) = check(spec, args.wait)?;
         report_apart(&spec.url, &parts, &root, args.force)?;
         expected.push((path, root_number));
         lines.push(text.clone());
@@ -213,6 +207,7 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
         MountSpec::parse(line).is_ok_and(|spec| !expected.iter().any(|(path, _)| path.as_os_str().as_bytes() == spec.local_path))
     });
     lines.extend(inherited.map(|line| OsStr::from_bytes(line).to_owned()));
+    log_file::warn_if_unwritable();
     let c_library = CLibrary::of(args.command.first().map(OsString::as_os_str));
     let built = find_library(c_library)?;
     let library = readable_by_all(&built)?;
@@ -233,6 +228,8 @@ fn prepare_and_run(args: &Args) -> anyhow::Result<ExitCode> {
     if !on_mount && locate(program).is_none() {
         return Ok(not_run(program, ErrorKind::NotFound.into())); // before the proof attaches the mount
     }
+    runtime::made(&root)?;
+    media.iter().try_for_each(LocalMedium::make_state)?;
     environment.push((RUNTIME, OsString::new())); // an outer exec's value is not valid here
     handshake(prover(&built, c_library)?, &expected, &media, &environment)?;
     environment.extend(identity(&root));
@@ -292,6 +289,19 @@ fn user_namespace() -> Option<(&'static str, OsString)> {
     const VARIABLE: &str = dnfs::user_namespace::VARIABLE;
     let inode = dnfs::user_namespace::of_process()?;
     std::env::var_os(VARIABLE).is_none_or(|set| set.is_empty()).then(|| (VARIABLE, inode.to_string().into()))
+}
+
+/// Refuses mounts of which one contains another, before any server is asked.
+fn check_overlap(specs: &[MountSpec]) -> anyhow::Result<()> {
+    let path = |spec: &MountSpec| PathBuf::from(OsStr::from_bytes(&spec.local_path));
+    for (at, spec) in specs.iter().enumerate() {
+        let own = path(spec);
+        if let Some(other) = specs[..at].iter().map(path).find(|other| other.starts_with(&own) || own.starts_with(other)) {
+            let what = format!("mount at {}: the path overlaps that of another --mount, {}", own.display(), other.display());
+            return Err(refusal(what, "choose paths that do not contain one another, such as /db and /wal"));
+        }
+    }
+    Ok(())
 }
 
 fn parse_mount(text: &OsStr) -> anyhow::Result<MountSpec> {
@@ -528,7 +538,7 @@ fn reachable(program: &OsStr) -> anyhow::Result<()> {
     if is_static(&path) {
         return Err(hinted(
             anyhow!("run {} over Direct NFS: it is statically linked, so the library can't be loaded into it", path.display()),
-            "`millrace mount` mounts the export for such programs (docs/mount.md); or use a dynamically linked build",
+            "`millrace mount` mounts the export for such programs (`millrace help mount`); or use a dynamically linked build",
         ));
     }
     Ok(())

@@ -16,6 +16,8 @@ pub(crate) struct Interrupts {
     flag: Arc<AtomicBool>,
     /// Number of the first one; 0 until it comes.
     first: Arc<AtomicU8>,
+    /// The first one ends the program at once: nothing has to be put in order.
+    at_once: Arc<AtomicBool>,
 }
 
 impl Interrupts {
@@ -23,17 +25,22 @@ impl Interrupts {
     /// process cannot wait for signals, each signal ends the program.
     pub(crate) fn watch(message: &'static str) -> Self {
         let (flag, first) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU8::new(0)));
-        let (raised, number) = (Arc::clone(&flag), Arc::clone(&first));
+        let at_once = Arc::new(AtomicBool::new(false));
+        let (raised, number, ends_at_once) = (Arc::clone(&flag), Arc::clone(&first), Arc::clone(&at_once));
         if let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
             tokio::spawn(async move {
-                number.store(next(&mut interrupt, &mut terminate).await, Ordering::Relaxed);
-                raised.store(true, Ordering::Relaxed);
+                let first = next(&mut interrupt, &mut terminate).await;
+                number.store(first, Ordering::Relaxed);
+                raised.store(true, Ordering::SeqCst);
+                if ends_at_once.load(Ordering::SeqCst) {
+                    std::process::exit(i32::from(SIGNAL_CODE + first));
+                }
                 eprintln!("{message}");
                 let second = next(&mut interrupt, &mut terminate).await;
                 std::process::exit(i32::from(SIGNAL_CODE + second));
             });
         }
-        Self { flag, first }
+        Self { flag, first, at_once }
     }
 
     /// As [`Self::watch`], for a command without a runtime: a thread waits for the signals.
@@ -49,10 +56,19 @@ impl Interrupts {
         Ok(interrupts)
     }
 
+    /// From now on the first signal ends the program at once.
+    ///
+    /// # Errors
+    /// [`Stopped`] if it came before.
+    pub(crate) fn end_at_once(&self) -> Result<(), Stopped> {
+        self.at_once.store(true, Ordering::SeqCst);
+        self.check()
+    }
+
     /// # Errors
     /// [`Stopped`] after the first signal.
     pub(crate) fn check(&self) -> Result<(), Stopped> {
-        if self.flag.load(Ordering::Relaxed) { Err(Stopped(SIGNAL_CODE + self.first.load(Ordering::Relaxed))) } else { Ok(()) }
+        if self.flag.load(Ordering::SeqCst) { Err(Stopped(SIGNAL_CODE + self.first.load(Ordering::Relaxed))) } else { Ok(()) }
     }
 
     /// Set when the first signal comes.

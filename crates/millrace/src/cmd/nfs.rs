@@ -3,6 +3,7 @@
 mod bench;
 mod copy;
 pub(crate) mod counters;
+mod fill;
 mod give_up;
 mod list;
 mod prometheus;
@@ -40,8 +41,8 @@ whole mount), split (largest call), writers=one (one write to a file at a time).
 is tried on the NFS port first.
 
 Exit codes: 0 done; 1 the server refused it (no such file, no space, …); 2 could not run
-(arguments, no server, no export); 130 and 143: ended by SIGINT (Ctrl-C) or SIGTERM; `cp`
-then removes the incomplete copy.";
+(arguments, no server, no export); 130 and 143: ended by SIGINT (Ctrl-C) or SIGTERM; `cp` then
+removes the incomplete copy, and `bench --create` the incomplete file.";
 
 #[derive(clap::Subcommand)]
 enum Action {

@@ -163,8 +163,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Sends a request to a filer. Prints the reply as it is if `prints` is set. If the filer refuses,
-/// prints the reason and returns `None`. `phrase` completes "cannot".
+/// Sends a request to a filer. If the filer refuses, prints the reason on stderr and returns
+/// `None`; otherwise prints the reply as it is if `prints` is set. `phrase` completes "cannot".
 ///
 /// # Errors
 /// No filer answers, or several run and the user chose none of them.
@@ -175,19 +175,19 @@ pub(super) fn order(admin: Option<PathBuf>, prints: bool, phrase: &str, request:
     };
     let line = ask(&admin, request)?;
     let reply: Value = serde_json::from_str(&line).with_context(|| format!("read the answer {line:?}"))?;
-    if prints {
-        println!("{}", line.trim_end());
-    }
     if reply["ok"] != json!(true) {
         let error = reply["error"].as_str().unwrap_or("no reason given");
         print_error(&anyhow!("{phrase}: the filer refused: {error}"));
         return Ok(None);
     }
+    if prints {
+        println!("{}", line.trim_end());
+    }
     Ok(Some(reply))
 }
 
 fn parse(text: &str) -> anyhow::Result<FaultSpec> {
-    let hint = "as in eio,on=write,path=base/5/1259,rate=0.01,seed=7 (docs/faults.md)";
+    let hint = "as in eio,on=write,path=base/5/1259,rate=0.01,seed=7; more in `millrace help volume fault`";
     FaultSpec::parse(text).map_err(|error| refusal(format!("set the fault {text}: {error}"), hint))
 }
 

@@ -104,6 +104,30 @@ fn a_benchmark_measures_the_size_that_it_was_given_or_nothing() {
     assert!(code == 2 && said.contains("a block has 8192"), "{said}");
     let (code, said) = failure(&["bench", &below(&filer, "x.bench"), "--create", "--size", "4k", "--bs", "8k"]);
     assert!(code == 2 && !filer.export().join("x.bench").exists(), "{said}");
+    let (code, said) = failure(&["bench", &below(&filer, "x.bench"), "--create", "--size", "4096TiB"]);
+    assert!(code == 2 && said.contains("with 4096TiB: the server has ") && said.contains("choose a smaller --size"), "{said}");
+    assert!(!filer.export().join("x.bench").exists());
+}
+
+#[test]
+fn a_benchmark_that_is_stopped_while_it_fills_its_file_removes_the_file() {
+    let scratch = Scratch::new("nfs-bench-signal");
+    let filer = Filer::start(&scratch, &["--fault", "slow,on=WRITE,delay_ms=100"]);
+    let file = filer.export().join("x.bench");
+    for (signal, code, seconds, is_left) in
+        [(Signal::INT, 130, "1", false), (Signal::TERM, 143, "1", false), (Signal::TERM, 143, "60", true)]
+    {
+        let size = if is_left { "8k" } else { "64MiB" };
+        let mut bench = millrace();
+        bench.args(["nfs", "bench", "--create", "--size", size, "--seconds", seconds, &below(&filer, "x.bench")]);
+        let child = bench.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let is_begun = || if is_left { filer.calls("READ") > 100 } else { file.exists() };
+        await_until("the file", Duration::from_secs(20), || is_begun().then_some(()));
+        kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), signal).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output));
+        assert_eq!(file.exists(), is_left, "{}", text(&output));
+    }
 }
 
 #[test]

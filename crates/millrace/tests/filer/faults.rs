@@ -221,7 +221,7 @@ fn a_power_cut_copy_is_what_a_cut_leaves_and_the_live_volume_goes_on() {
     assert!(commit(&mut wire, file).is_ok(), "by the same connection");
     let refused = volume(&filer, &["power-cut-copy", "vol", to.to_str().unwrap()]);
     assert_eq!(refused.status.code(), Some(1));
-    assert!(text(&refused).contains("is not empty"), "{}", text(&refused));
+    assert!(text(&refused).contains("is not empty; name an empty directory, or one to create"), "{}", text(&refused));
 }
 
 #[test]

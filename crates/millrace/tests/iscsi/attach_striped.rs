@@ -178,7 +178,7 @@ fn luns_that_are_not_one_file_system_are_refused_and_none_stays_attached() {
     refused(&[one, &target.url(1, 0)], &["--mkfs", "btrfs", "--mount", at], 2, "it is attached as");
     refused(&[one, &target.url(0, 9)], &["--mkfs", "btrfs", "--mount", at], 1, "/9: ");
     refused(&[one, "iscsi://127.0.0.1:1/iqn.2026-11.org.example:vol/0"], &["--mount", at], 2, "cannot be reached");
-    refused(&[one, two], &["--mount", at], 2, &format!("the LUN {one} has no file system that blkid recognises"));
+    refused(&[one, two], &["--mount", at], 2, &format!("mount the LUN {one}: it has no file system"));
 
     // Without --mount, `attach` makes the file system too, and its files are updated in place.
     attach(&host, &[one, two, three].map(str::to_owned), &["--mkfs", "btrfs"]);
@@ -191,7 +191,7 @@ fn luns_that_are_not_one_file_system_are_refused_and_none_stays_attached() {
 
     refused(&[one, three], &["--mount", at], 2, "lies on 3 devices, and device 2 is missing");
     refused(&[two], &["--mount", at], 2, "lies on 3 devices, and devices 1, 3 are missing");
-    refused(&[one, two, three, other], &["--mount", at], 2, &format!("the LUN {other} has no file system"));
+    refused(&[one, two, three, other], &["--mount", at], 2, &format!("the LUN {other}: it has no file system"));
     refused(&[other, one], &["--mkfs", "btrfs", "--mount", at], 2, &format!("the LUN {one} has btrfs"));
     attach(&host, &[other.to_owned()], &["--mkfs", "ext4"]);
     host.detach(other);

@@ -45,6 +45,27 @@ fn a_path_at_which_something_is_mounted_is_refused_even_if_its_root_is_empty() {
 }
 
 #[test]
+fn an_exec_that_starts_nothing_leaves_no_runtime_directory() {
+    let scratch = Scratch::new("exec-nothing-left");
+    let filer = Filer::start(&scratch, &[]);
+    let runtime = scratch.path().join("runtime");
+    let unserved = format!("/db={}", filer.url.replace("/vol", "/none"));
+    let served = format!("/db={}", filer.url);
+    for (mounts, program, code) in
+        [(vec![&unserved], "true", 2), (vec![&served], "no-such-program", 127), (vec![&served, &served], "true", 2)]
+    {
+        let mut command = millrace();
+        command.arg("exec").env("MILLRACE_PRELOAD", preload_library()).env("MILLRACE_RUNTIME_DIR", &runtime);
+        for mount in mounts {
+            command.args(["--mount", mount]);
+        }
+        let output = command.args(["--", program]).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output));
+        assert!(!runtime.exists(), "{program}: {}", text(&output));
+    }
+}
+
+#[test]
 fn bad_mounts_are_refused_by_object_cause_and_fix() {
     let scratch = Scratch::new("exec-refused");
     let filer = Filer::start(&scratch, &[]);

@@ -228,6 +228,37 @@ print(ask(lambda: os.fsync(g)), *sizes(g), os.pread(g, 1, 0), sep=", ")
     assert_eq!(out, format!("{told}\n{eio}, {eio}, {eio}, {eio}, {eio}\n8192, 8192\n{told}, b'x'\n"));
 }
 
+/// Prints what pathconf(3) answers, and the errno of name_to_handle_at(2) for the descriptor and the working directory.
+const ASKS_LIBC: &str = r#"import ctypes, os, sys
+directory, names = sys.argv[1], sorted(os.pathconf_names)
+open(directory + '/f', 'w').close()
+fd = os.open(directory + '/f', os.O_RDONLY)
+answer = lambda of, name: f'{name} {os.pathconf(of, name)}'
+for name in names:
+    # The largest number of links and the numbers of bytes differ between file systems.
+    if name not in ('PC_LINK_MAX', 'PC_FILESIZEBITS'): print(answer(fd, name), answer(directory + '/f', name))
+try: os.pathconf(directory, 12345)
+except OSError as error: print(error.strerror)
+libc = ctypes.CDLL(None, use_errno=True)
+os.chdir(directory)
+for of in (fd, os.open('.', os.O_RDONLY), -100):
+    handle, number = ctypes.create_string_buffer(b'\x80\0\0\0' + bytes(200), 256), ctypes.c_int()
+    found = libc.name_to_handle_at(of, b'', handle, ctypes.byref(number), 0x1000)
+    print(found, ctypes.get_errno() if found else 0, file=sys.stderr)
+"#;
+
+#[test]
+fn libc_answers_for_files_of_a_mount_and_no_handle_of_a_placeholder_is_given() {
+    let Some(python) = find_program("python3") else { return skip("no python3") };
+    let world = World::new("files-libc");
+    let here = Command::new(&python).args(["-c", ASKS_LIBC]).arg(world.scratch.folder("local")).output().unwrap();
+    let there = world.exec(python.to_str().unwrap()).args(["-c", ASKS_LIBC, "/db"]).output().unwrap();
+    assert!(here.status.success() && there.status.success(), "{}{}", text(&here), text(&there));
+    assert_eq!(String::from_utf8_lossy(&there.stdout), String::from_utf8_lossy(&here.stdout));
+    let refused = format!("-1 {}\n", libc::EOPNOTSUPP).repeat(3);
+    assert_eq!(String::from_utf8_lossy(&there.stderr), refused);
+}
+
 #[test]
 fn two_execs_see_one_state() {
     let world = World::new("two-execs");

@@ -133,6 +133,57 @@ fn a_server_that_stops_answering_is_told_of_once_and_so_is_its_return() {
     }
 }
 
+/// Uses the mount for the first time once the file of the second argument exists.
+const USES_LATER: &str = "import os, sys, time\nopen(sys.argv[2], 'w').close()\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)\nos.stat('/db/here')";
+
+/// A program that begins to use a mount while its server is away. The `silence` of the filer is a kill or a stop.
+fn begins_while_away(label: &str, silence: impl FnOnce(&mut Filer), end: impl FnOnce(&mut Filer)) {
+    let Some(python) = find_program("python3") else { return skip("no python3") };
+    let scratch = Scratch::new(label);
+    let mut filer = Filer::start(&scratch, &[]);
+    let file = |name: &str| scratch.path().join(name);
+    // Another program of the mount keeps its shared state.
+    let other = Program::start_with(exec(&filer, &python), file("other-ready"), Stdio::null());
+    await_until("the other program", SOON, || other.ready.exists().then_some(()));
+    let mut command = exec(&filer, &python);
+    let arguments: Vec<_> = command.get_args().map(std::ffi::OsStr::to_owned).collect();
+    command = millrace();
+    command.args(arguments.iter().map(|argument| if argument == ASKS { USES_LATER.as_ref() } else { argument.as_os_str() }));
+    command.env("MILLRACE_PRELOAD", preload_library()).env_remove("MILLRACE_LOG").current_dir("/");
+    command.arg(file("begin")).stderr(std::fs::File::create(file("log")).unwrap());
+    let mut program = Program::start(command, file("ready"));
+    await_until("the program", SOON, || program.ready.exists().then_some(()));
+    silence(&mut filer);
+    std::fs::write(file("begin"), "").unwrap();
+    let begun = std::time::Instant::now();
+    let log = || std::fs::read_to_string(file("log")).unwrap();
+    await_until("a line", SOON, || log().contains("does not answer; waiting since 2").then_some(()));
+    // Later questions wait longer, and must not report the same wait again.
+    await_until("more questions", SOON, || (begun.elapsed() >= Duration::from_secs(15)).then_some(()));
+    let silent_s = begun.elapsed().as_secs();
+    end(&mut filer);
+    await_until("the program to end", SOON, || program.child.try_wait().unwrap());
+    let text = log();
+    tells_which_mount_when_and_how_long(&text);
+    assert_eq!((text.matches("does not answer").count(), text.matches("answers again").count()), (1, 1), "{text}");
+    let took_s: u64 = text.rsplit_once(", after ").unwrap().1.trim().strip_suffix(" s").unwrap().parse().unwrap();
+    // The program begins a moment later, and the line has whole seconds.
+    assert!(took_s + 1 >= silent_s, "{silent_s} s: {text}");
+}
+
+#[test]
+fn a_program_that_first_uses_a_mount_whose_server_is_killed_reports_the_whole_wait_once() {
+    begins_while_away("server-first-killed", Filer::kill, Filer::restart);
+}
+
+#[test]
+fn a_program_that_first_uses_a_mount_whose_server_is_stopped_reports_the_whole_wait_once() {
+    let signal = |filer: &mut Filer, name: &str| {
+        crate::support::succeed(Command::new("kill").args([name, &filer.pid().to_string()]));
+    };
+    begins_while_away("server-first-stopped", |filer| signal(filer, "-STOP"), |filer| signal(filer, "-CONT"));
+}
+
 #[test]
 fn a_server_that_comes_back_with_another_volume_is_told_of() {
     let Some(python) = find_program("python3") else { return skip("no python3") };

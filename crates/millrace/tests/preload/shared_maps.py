@@ -141,6 +141,28 @@ def windows():
     print(total)
 
 
+def full_table():
+    """Maps three pages until the table of mappings is full, then splits and removes mappings."""
+    import ctypes
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    libc.msync.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    fd = os.open("small", os.O_RDWR)
+    made, failed = [], ctypes.c_void_p(-1).value
+    while (at := libc.mmap(None, 3 * PAGE, 3, 1, fd, 0)) != failed:
+        made.append(at)
+    print(len(made), errno.errorcode[ctypes.get_errno()])
+    print(libc.munmap(made[0] + PAGE, PAGE), errno.errorcode[ctypes.get_errno()])
+    anonymous = libc.mmap(made[0] + PAGE, PAGE, 3, 0x32, -1, 0)  # MAP_PRIVATE, MAP_ANONYMOUS, MAP_FIXED
+    print(anonymous == failed, errno.errorcode[ctypes.get_errno()])
+    print(libc.munmap(made[1], 3 * PAGE), libc.munmap(made[0] + PAGE, PAGE))
+    ctypes.memmove(made[0] + 2 * PAGE, b"rest", 4)
+    print(libc.msync(made[0] + 2 * PAGE, PAGE, 4), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def persistent():
     with open("log", "r+b") as file:
         try:

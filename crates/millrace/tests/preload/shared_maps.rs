@@ -213,6 +213,20 @@ fn a_file_mapped_part_by_part_is_read_from_the_server_once() {
 }
 
 #[test]
+fn a_mapping_that_the_table_has_no_place_for_is_refused_and_so_is_a_split() {
+    if find_program("python3").is_none() {
+        return skip("no python3");
+    }
+    let world = World::new("shared-map-full");
+    let small = world.filer.export().join("small");
+    std::fs::write(&small, vec![b'x'; 3 * PAGE]).unwrap();
+    let said = python(&world, &["full_table"]).output().unwrap();
+    let expected = "8192 ENOMEM\n-1 ENOMEM\nTrue ENOMEM\n0 0\n0\n";
+    assert_eq!(String::from_utf8_lossy(&said.stdout), expected, "{}", text(&said));
+    assert_eq!(&std::fs::read(small).unwrap()[2 * PAGE..2 * PAGE + 4], b"rest", "msync knows what is left of a split mapping");
+}
+
+#[test]
 fn a_mapping_that_only_persistent_memory_could_have_is_refused_and_costs_no_copy_of_the_file() {
     if find_program("python3").is_none() {
         return skip("no python3");

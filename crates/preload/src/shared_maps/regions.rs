@@ -84,6 +84,8 @@ pub(super) struct Unused {
 pub(super) struct Table {
     regions: [Region; REGIONS_MAX],
     used: usize, // number of regions in use
+    /// Places for regions that calls in progress will add.
+    reserved: usize,
     files: [Mapped; FILES_MAX],
     copied: [Option<Copied>; COPIED_MAX],
 }
@@ -105,6 +107,7 @@ static TABLE: Locked = Locked {
     table: UnsafeCell::new(Table {
         regions: [NO_REGION; REGIONS_MAX],
         used: 0,
+        reserved: 0,
         files: [NO_FILE; FILES_MAX],
         copied: [None; COPIED_MAX],
     }),
@@ -160,12 +163,34 @@ impl Table {
         self.files.iter().position(|known| known.file == file && known.mount.is_some_and(|other| std::ptr::eq(other, mount)))
     }
 
-    /// Begins a mapping of a file. Returns whether the file is pinned already, or `None` if the
-    /// table is full. The caller then calls [`Self::pin`], or [`Self::give_up`] on failure.
-    pub(super) fn begin(&mut self, mount: &'static Mount, file: FileRef) -> Option<bool> {
-        if self.used == REGIONS_MAX {
+    /// Reserves places for a call that makes `more` mappings, and removes these ranges, of which each may split a mapping.
+    /// Returns their number, which the caller passes to [`Self::release`] after the call. `None` if the table is full.
+    pub(super) fn reserve(&mut self, gone: &[Range<usize>], more: usize) -> Option<usize> {
+        let splits = |gone: &&Range<usize>| {
+            let is_inside = |region: &Region| region.range.start < gone.start && gone.end < region.range.end;
+            self.regions[..self.used].iter().any(is_inside)
+        };
+        let needed = more + gone.iter().filter(splits).count();
+        if needed > 0 && self.used + self.reserved + needed > REGIONS_MAX {
             return None;
         }
+        self.reserved += needed;
+        Some(needed)
+    }
+
+    /// Releases places that were reserved. The call has added its mappings.
+    pub(super) fn release(&mut self, places: usize) {
+        self.reserved -= places;
+    }
+
+    /// Whether a mapping in the table contains this address.
+    pub(super) fn has(&self, address: usize) -> bool {
+        self.regions[..self.used].iter().any(|region| region.range.contains(&address))
+    }
+
+    /// Begins a mapping of a file, for which the caller has reserved a place. Returns whether the file is pinned already, or
+    /// `None` if the table of files is full. The caller then calls [`Self::pin`], or [`Self::give_up`] on failure.
+    pub(super) fn begin(&mut self, mount: &'static Mount, file: FileRef) -> Option<bool> {
         match self.number_of(mount, file) {
             Some(number) => {
                 self.files[number].coming += 1;
@@ -214,6 +239,9 @@ impl Table {
 
     /// Adds a private mapping. False if the table is full.
     pub(super) fn enter_copied(&mut self, range: Range<usize>, copied: Copied) -> bool {
+        if self.used + self.reserved >= REGIONS_MAX {
+            return false;
+        }
         let Some(number) = self.copied.iter().position(Option::is_none) else { return false };
         let is_entered = self.insert(Region { range, offset: copied.offset, of: Of::Copied(number), may_write: false });
         if is_entered {
@@ -270,7 +298,7 @@ impl Table {
         true
     }
 
-    /// Removes a range of addresses.
+    /// Removes a range of addresses. The caller has reserved a place for the rest of a mapping that is split.
     pub(super) fn cut(&mut self, gone: &Range<usize>) {
         let mut at = 0;
         while at < self.used {
@@ -280,8 +308,7 @@ impl Table {
                 at += 1;
                 continue;
             }
-            let behind =
-                Region { range: end..range.end, offset: offset + (end - range.start) as u64, ..self.regions[at].clone() };
+            let rest = Region { range: end..range.end, offset: offset + (end - range.start) as u64, ..self.regions[at].clone() };
             self.regions[at].range.end = start;
             if range.start == start {
                 self.used -= 1;
@@ -290,7 +317,7 @@ impl Table {
                 at += 1;
             }
             if end < range.end {
-                let _ = self.insert(behind); // if the table is full, msync misses this part
+                let _ = self.insert(rest);
             }
         }
     }
@@ -347,5 +374,46 @@ impl Table {
         let known = self.file_of(found)?;
         let offset = |at: usize| found.offset + (at - found.range.start) as u64;
         Some((end, Part { mount: known.mount?, file: known.file, bytes: offset(start)..offset(end) }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: usize = 4096;
+
+    /// A table with this many mappings of three pages each, with a page between two of them.
+    fn table(count: usize) -> Box<Table> {
+        let mut table = Box::new(Table {
+            regions: [NO_REGION; REGIONS_MAX],
+            used: 0,
+            reserved: 0,
+            files: [NO_FILE; FILES_MAX],
+            copied: [None; COPIED_MAX],
+        });
+        for number in 1..=count {
+            let start = number * 4 * PAGE;
+            assert!(table.insert(Region { range: start..start + 3 * PAGE, ..NO_REGION }));
+        }
+        table
+    }
+
+    #[test]
+    fn a_full_table_refuses_to_split_a_mapping_and_lets_one_go() {
+        let mut full = table(REGIONS_MAX);
+        let (whole, middle, end, next) = (4 * PAGE..7 * PAGE, 5 * PAGE..6 * PAGE, 5 * PAGE..7 * PAGE, 9 * PAGE..10 * PAGE);
+        assert_eq!(full.reserve(&[middle], 0), None);
+        assert_eq!(full.reserve(&[], 1), None);
+        assert_eq!((full.reserve(std::slice::from_ref(&whole), 0), full.reserve(&[end], 0)), (Some(0), Some(0)));
+        full.cut(&whole);
+        let places = full.reserve(std::slice::from_ref(&next), 0).unwrap();
+        assert_eq!((places, full.reserve(&[], 1)), (1, None), "the place belongs to one call");
+        full.cut(&next);
+        full.release(places);
+        assert_eq!((full.used, full.reserved), (REGIONS_MAX, 0));
+        let rest = full.regions.iter().find(|region| region.range == (10 * PAGE..11 * PAGE)).unwrap();
+        assert_eq!(rest.offset, 2 * PAGE as u64);
+        assert!(full.has(8 * PAGE) && !full.has(9 * PAGE) && full.has(10 * PAGE));
     }
 }

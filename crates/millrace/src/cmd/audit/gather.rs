@@ -74,7 +74,7 @@ pub(crate) fn gather_below(given: &Given, root: Option<&Path>) -> anyhow::Result
 fn site_text(file: &Path) -> anyhow::Result<String> {
     let unread = |error: std::io::Error| {
         let what = anyhow::Error::new(error).context(format!("read {}", file.display()));
-        hinted(what, "name the site file with --site FILE; docs/captures.md shows an example")
+        hinted(what, "name the site file with --site FILE")
     };
     let bytes = std::fs::metadata(file).map_err(unread)?.len();
     if bytes > SITE_BYTES_MAX {

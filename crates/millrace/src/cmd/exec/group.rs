@@ -3,6 +3,7 @@
 use anyhow::{Context, anyhow};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use dnfs::mount::SegmentError;
@@ -16,6 +17,7 @@ pub(in crate::cmd) const VARIABLE: &str = dnfs::mount::RUNTIME_DIR_VARIABLE;
 /// The group's runtime directory, made if missing.
 pub(in crate::cmd) fn runtime_directory(group: &OsStr) -> anyhow::Result<OsString> {
     let gid = number(group).with_context(|| format!("use --group {}", group.display()))?;
+    check_variable(group, &dnfs::mount::group_runtime_path(gid))?;
     match dnfs::mount::group_runtime_root(gid) {
         Ok(path) => Ok(path.into_os_string()),
         Err(error @ SegmentError::Directory(_)) => {
@@ -26,6 +28,17 @@ pub(in crate::cmd) fn runtime_directory(group: &OsStr) -> anyhow::Result<OsStrin
             "run it as a member of the group, or as root",
         )),
     }
+}
+
+/// Refuses another directory in the environment, which would not be used.
+fn check_variable(group: &OsStr, directory: &Path) -> anyhow::Result<()> {
+    let named = std::env::var_os(VARIABLE).filter(|named| !named.is_empty()).map(PathBuf::from);
+    let Some(named) = named.filter(|named| named != directory) else { return Ok(()) };
+    let (group, directory) = (group.display(), directory.display());
+    let what = format!("use --group {group}: {VARIABLE} names {}, and the group's mounts are in {directory}", named.display());
+    let hint =
+        format!("unset {VARIABLE}; or leave out --group: a directory with the group and mode 2770 is shared by its members");
+    Err(hinted(anyhow!(what), hint))
 }
 
 fn number(group: &OsStr) -> anyhow::Result<u32> {

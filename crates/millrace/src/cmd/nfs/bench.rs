@@ -1,14 +1,13 @@
 //! `bench` of a file: one thread keeps calls in flight on one connection. In a mixed load each call
 //! in flight has a thread and a connection of its own.
 
-use super::Progress;
-use super::copy::{Writer, create};
 use super::counters::SlotReport;
+use super::fill::filled;
 use super::target::Target;
 use crate::cmd::bench::{Load, Meter, Mix, Offsets, Rates, holds_zeros, lower_case, pattern, remarks};
 use crate::cmd::values::bytes;
 use crate::error_printing::{hinted, refusal};
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use clap::ValueEnum;
 use dnfs::{Attributes, Client, FileHandle, Stability, Work};
 use serde::Serialize;
@@ -41,6 +40,9 @@ pub(super) struct Bench {
     /// Overwrite a file that is not named *.bench: its data is lost
     #[arg(long)]
     overwrite: bool,
+    /// Known from `iscsi bench`, and refused with what to do instead
+    #[arg(long, hide = true)]
+    fua: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -72,6 +74,10 @@ pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
         let what =
             format!("measure a mixed load with more than {MIXED_DEPTH_MAX} calls in flight: each has a connection of its own");
         return Err(refusal(what, format!("choose --depth {MIXED_DEPTH_MAX} or less")));
+    }
+    if args.fua {
+        let hint = "--stable file, the default, makes each write durable when it completes";
+        return Err(refusal("measure with --fua: NFS has no such flag, iSCSI has", hint));
     }
     let target = Target::find(&args.url)?;
     refuse_to_overwrite(args, &target)?;
@@ -201,24 +207,7 @@ fn open(args: &Bench, target: &Target, size: u64) -> anyhow::Result<FileHandle> 
     let Some((dir, name)) = &target.place else {
         return Err(refusal(format!("create {}: it names no file", target.url), "add a name: nfs://HOST/EXPORT/x.bench"));
     };
-    let filled = (|| {
-        let file = create(&target.client, dir, name, Some(0o644))?;
-        let mut writer = Writer::new(&target.client, &file);
-        let mut progress = Progress::new();
-        // The data is not zeros, which a server or a network could shorten.
-        let chunk: Vec<u8> = (0..4u32 << 20).map(|byte| (byte.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-        while writer.offset < size {
-            let bytes = (size - writer.offset).min(chunk.len() as u64) as usize;
-            writer.write(chunk.get(..bytes).unwrap_or_default())?;
-            progress.show(|| format!("filling: {} of {} MiB", writer.offset >> 20, size >> 20));
-        }
-        ensure!(writer.commit()?, "the server lost data that was written");
-        anyhow::Ok(file)
-    })();
-    if filled.is_err() {
-        let _ = target.client.remove(dir, name);
-    }
-    filled.with_context(|| format!("create {}", target.url))
+    filled(&target.client, &target.url, (dir, name), size)
 }
 
 /// The calls of one combination of block size and depth.

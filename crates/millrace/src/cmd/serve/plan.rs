@@ -40,7 +40,7 @@ pub(super) struct Plan {
 /// The plan for one directory, which every client that reaches the port may use.
 pub(super) fn from_arguments(args: &Args, uid: u32) -> anyhow::Result<Plan> {
     let Some(dir) = &args.dir else {
-        let hint = "millrace serve DIR serves one directory, millrace serve --config FILE the volumes of a file (docs/filer.md)";
+        let hint = "millrace serve DIR serves one directory, millrace serve --config FILE the volumes of a file";
         return Err(refusal("serve: neither a directory nor a configuration is named", hint));
     };
     let dir = directory(dir)?;
@@ -89,7 +89,7 @@ pub(super) fn from_file(file: &Path, uid: u32) -> anyhow::Result<Plan> {
 }
 
 fn set_fault(export: &Export, text: &str) -> anyhow::Result<()> {
-    let hint = "as in eio,on=write,path=base/5/1259,rate=0.01,seed=7 (docs/faults.md)";
+    let hint = "as in eio,on=write,path=base/5/1259,rate=0.01,seed=7; more in `millrace help volume fault`";
     let set = FaultSpec::parse(text).map_err(|error| error.to_string()).and_then(|fault| export.set_fault(fault));
     set.map(drop).map_err(|error| refusal(format!("set --fault {text}: {error}"), hint))
 }

@@ -130,8 +130,12 @@ impl Order {
 fn parsed(phrase: &str, keys: &[String]) -> anyhow::Result<Map<String, Value>> {
     let mut map = Map::new();
     for written in keys {
-        let no_key =
-            || refusal(format!("{phrase}: {written:?} is not KEY=VALUE"), "as in access=ro; docs/filer.md lists the keys");
+        let no_key = || {
+            refusal(
+                format!("{phrase}: {written:?} is not KEY=VALUE"),
+                "write KEY=VALUE, as in access=ro; KEY= restores the default",
+            )
+        };
         let (key, value) = written.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or_else(no_key)?;
         let value = if value.is_empty() { Value::Null } else { value.into() };
         if map.insert(key.to_owned(), value).is_some() {

@@ -84,11 +84,13 @@ fn check_whole(luns: &[Attached], served: &[Served], devices: &[String]) -> anyh
     let mut members = Vec::new();
     for ((attached, served), device) in luns.iter().zip(served).zip(devices) {
         let lun = name(attached, luns);
-        let found = || served.content.words().unwrap_or_else(|| "no file system that blkid recognises".into());
+        let found = || served.content.words().unwrap_or_else(|| "no file system".into());
         if served.content.kind.is_none() {
             let make = if luns.len() == 1 { "xfs" } else { "btrfs" };
-            let hint = format!("--mkfs {make} makes a file system; mount a partition by `mount`, without --mount here");
-            return Err(refusal(format!("mount it: {lun} has {}", found()), hint));
+            let hint = format!(
+                "use --mkfs {make} to make one; if it has partitions, attach it without --mount and mount one of them by `mount`"
+            );
+            return Err(refusal(format!("mount {lun}: it has {}", found()), hint));
         }
         match Member::of(device)? {
             Some(member) => members.push((attached.record.url.as_str(), member)),

@@ -34,12 +34,12 @@ pub(super) fn verdict(results: &[PathResult], against: &[Against]) -> String {
             let percent = line.oets_ratio * 100.0;
             let interval = line.orders_difference.as_ref().map_or_else(String::new, interval);
             match line.difference {
-                Difference::Shown => format!("{path}: {percent:.0} % of the orders of {first}{interval}, {cpu}."),
+                Difference::Shown => format!("{path}: {percent:.0} % of the orders per minute of {first}{interval}, {cpu}."),
                 Difference::NotShown => {
-                    format!("{path}: no difference shown to the orders of {first} at {percent:.0} %{interval}, {cpu}.")
+                    format!("{path}: no difference shown to the orders per minute of {first} at {percent:.0} %{interval}, {cpu}.")
                 }
                 Difference::Unknown => {
-                    format!("{path}: {percent:.0} % of the orders of {first}, {cpu}.")
+                    format!("{path}: {percent:.0} % of the orders per minute of {first}, {cpu}.")
                 }
             }
         })

@@ -19,7 +19,7 @@ use super::record::RecordFile;
 use super::{coordinated, text};
 use crate::cmd::interrupts::Interrupts;
 use crate::cmd::values::{decimal, whole};
-use crate::error_printing::{print_error, refusal};
+use crate::error_printing::{hinted, print_error, refusal};
 
 /// Workers of an open load if the options name no number.
 const OPEN_USERS: u32 = 16;
@@ -361,10 +361,10 @@ fn random_seed() -> u64 {
 }
 
 fn open_marks(fd: u32) -> anyhow::Result<std::fs::File> {
-    std::fs::OpenOptions::new()
-        .write(true)
-        .open(format!("/dev/fd/{fd}"))
-        .with_context(|| format!("descriptor {fd} of --marks-fd is not open for writing"))
+    let open = std::fs::OpenOptions::new().write(true).open(format!("/dev/fd/{fd}"));
+    open.with_context(|| format!("descriptor {fd} of --marks-fd is not open for writing")).map_err(|error| {
+        hinted(error, format!("open it where the command is started, as in: millrace orders run … --marks-fd {fd} {fd}>FILE"))
+    })
 }
 
 fn mark(on_stderr: bool, descriptor: Option<&mut std::fs::File>, text: &str) {

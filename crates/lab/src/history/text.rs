@@ -27,7 +27,8 @@ pub fn render(history: &History) -> String {
 }
 
 fn table(series: &HistorySeries, by: &PointBy) -> String {
-    let mut rows = vec![["when", point_heading(&series.points), "runs", ORDERS, CPU_WITHOUT_FILER, "p99 ms", "change"].map(str::to_owned)];
+    let mut rows =
+        vec![["when", point_heading(&series.points), "runs", ORDERS, CPU_WITHOUT_FILER, "p99 ms", "change"].map(str::to_owned)];
     rows.extend(series.points.iter().map(|point| row(point, by)));
     let widths: Vec<usize> =
         (0..7).map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()).collect();

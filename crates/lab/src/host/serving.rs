@@ -178,8 +178,8 @@ fn nfs_server(mount: &Mount) -> Option<SocketAddr> {
 
 /// Portals of the open-iscsi session that a disk is of, by the disk's directory in sysfs.
 fn session_addresses(disk: &Path) -> Vec<SocketAddr> {
-    let parts = disk.components().filter_map(|part| part.as_os_str().to_str()?.strip_prefix("session"));
-    let Some(session) = parts.last() else { return Vec::new() };
+    let mut parts = disk.components().filter_map(|part| part.as_os_str().to_str()?.strip_prefix("session"));
+    let Some(session) = parts.next_back() else { return Vec::new() };
     let prefix = format!("connection{session}:");
     let connections = entries(Path::new("/sys/class/iscsi_connection"))
         .into_iter()

@@ -49,9 +49,9 @@ pub fn of_record(text: &str, arm: Option<&str>) -> Result<Ours, OrdersError> {
             let comparison: Comparison = serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;
             of_comparison(&comparison, arm).map_err(wrong)
         }
-        kind if let Some(arm) = arm => {
+        kind if let Some(name) = arm => {
             let what = if kind == Some("orders-like") { "a reading of orders like" } else { "not the record of a comparison" };
-            Err(wrong(format!("it is {what}, which has no configuration {arm}: leave --configuration out")))
+            Err(wrong(format!("it is {what}, which has no configuration {name}: leave --configuration out")))
         }
         Some("orders-like") => {
             let reading: Reading = serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;

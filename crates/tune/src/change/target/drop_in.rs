@@ -26,7 +26,7 @@ pub(super) fn part(setting: &Resolved<'_>, root: &Root, folders: &Folders<'_>, s
     let edit = assigned(setting, style, setting.key());
     let later = later_files(root, folders).into_iter().chain(last.map(str::to_owned));
     let sets = |path: &String| edit.sets(&root.read_text(path).ok().flatten().unwrap_or_default());
-    let Some(winner) = later.filter(sets).last() else { return Part::File { path: ours, edit } };
+    let Some(winner) = later.rev().find(sets) else { return Part::File { path: ours, edit } };
     if Some(winner.as_str()) == *last || winner.strip_prefix(own).is_some_and(|rest| rest.starts_with('/')) {
         remarks.push(format!("{winner} sets it too and is read after {ours}: its line is the one that changes"));
         return Part::File { path: winner, edit };

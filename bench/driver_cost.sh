@@ -40,7 +40,7 @@ run = json.load(open(f"{work}/run.json"))
 ours = seconds("ours") / run["orders"] * 1e6
 count = int(re.search(r"processed: (\d+)", open(f"{work}/pgbench").read())[1])
 theirs = seconds("theirs") / (count * 10 / 23) * 1e6
-print(f"us of the client for each order: driver {ours:.1f} ({run['orders'] * 60 / run['measured_s']:.0f} OETs/min), "
+print(f"us of the client for each order: driver {ours:.1f} ({run['orders'] * 60 / run['measured_s']:.0f} orders/min), "
       f"pgbench {theirs:.1f}: {ours / theirs:.2f}")
 P
 done

@@ -287,6 +287,17 @@ impl Options {
         Ok(())
     }
 
+    /// The setting of a key. Keys with the same one exclude each other.
+    pub(crate) fn setting_of(key: &str) -> &str {
+        match key {
+            "nconnect" => "channels",
+            "noresvport" => "resvport",
+            "soft" => "hard",
+            "vers" | "nfsvers" => "version",
+            key => key,
+        }
+    }
+
     /// As [`Self::set`], for the keys that control how calls wait for the server. False for every other key.
     fn set_waiting(&mut self, key: &str, value: Option<&str>) -> Result<bool, UrlError> {
         let bad = |expected| UrlError::Value { key: key.into(), value: value.unwrap_or_default().into(), expected };

@@ -91,9 +91,20 @@ impl FromStr for NfsUrl {
             options.nfs_port = port;
             servers.push(host.to_owned());
         }
+        let mut given: Vec<(&str, &str)> = Vec::new();
         for item in query.split('&').filter(|item| !item.is_empty()) {
             let (key, value) = item.split_once('=').map_or((item, None), |(key, value)| (key, Some(value)));
+            let setting = Options::setting_of(key);
+            if let Some((earlier, _)) = given.iter().find(|(_, known)| *known == setting) {
+                return Err(UrlError::Twice { key: key.to_owned(), earlier: (*earlier).to_owned() });
+            }
+            let port = options.nfs_port;
             options.set(key, value)?;
+            if port.is_some() && port != options.nfs_port {
+                let remedy = "write the port of NFS once, after the host or as nfsport=";
+                return Err(UrlError::Together { problem: "nfsport and another port after the host", remedy });
+            }
+            given.push((key, setting));
         }
         options.check()?;
         let trimmed = path.trim_end_matches('/');
@@ -206,6 +217,25 @@ mod tests {
             let error = format!("nfs://h/v?{option}").parse::<NfsUrl>().unwrap_err().to_string();
             assert!(error.contains("powers of 1000") && error.ends_with(clear), "{error}");
         }
+    }
+
+    #[test]
+    fn a_setting_that_is_given_twice_is_refused_also_by_another_name_of_it() {
+        for (options, words) in [
+            ("rsize=8k&wsize=8k&rsize=16k", "option rsize is given twice in the URL"),
+            ("noac&noac", "option noac is given twice in the URL"),
+            ("channels=2&nconnect=2", "options channels and nconnect in the URL are one setting"),
+            ("hard&soft", "options hard and soft in the URL are one setting"),
+            ("resvport&noresvport", "options resvport and noresvport in the URL are one setting"),
+            ("vers=3&version=3", "options vers and version in the URL are one setting"),
+        ] {
+            let error = format!("nfs://h/v?{options}").parse::<NfsUrl>().unwrap_err();
+            assert!(error.to_string().contains(words), "{options}: {error}");
+            assert!(error.hint().unwrap().contains("once"), "{:?}", error.hint());
+        }
+        let error = "nfs://h:2049/v?nfsport=2050".parse::<NfsUrl>().unwrap_err();
+        assert!(error.to_string().contains("nfsport") && error.to_string().contains("another port"), "{error}");
+        assert!("nfs://h:2049/v?nfsport=2049&mountport=2050".parse::<NfsUrl>().is_ok());
     }
 
     #[test]

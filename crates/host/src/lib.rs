@@ -16,6 +16,9 @@ mod nearest;
 mod polling;
 mod programs;
 
+/// How the names of the directories begin that a comparison makes and removes; its temporary database server has them on its command line.
+pub const COMPARISON_DIRECTORY: &str = "millrace-compare-";
+
 pub use kernel::{has_file_system, has_module};
 pub use locks::Unpoisoned;
 pub use nearest::nearest;

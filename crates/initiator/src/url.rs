@@ -111,7 +111,7 @@ struct UrlOptions {
 
 impl UrlOptions {
     fn parse(query: &str) -> Result<Self, String> {
-        let mut found = Self::default();
+        let (mut found, mut given) = (Self::default(), Vec::new());
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').ok_or("an option without a value (KEY=VALUE)")?;
             let text = || unescape(value).ok_or_else(|| format!("option {key:?} whose percent-encoding is not UTF-8"));
@@ -123,6 +123,11 @@ impl UrlOptions {
                 "target_password" => found.target_password = Some(text()?),
                 _ => return Err(format!("the unknown option {key:?}")),
             }
+            // After the unknown ones, which may be parts of a secret.
+            if given.contains(&key) {
+                return Err(format!("the option {key:?} twice; write it once"));
+            }
+            given.push(key);
         }
         Ok(found)
     }
@@ -305,6 +310,7 @@ mod tests {
         says("iscsi://user%hidden@host/iqn.a/1", "secret of 6 bytes");
         says("iscsi://user@host/iqn.a/1", "without a secret");
         says("iscsi://host/iqn.a/1?depth=3", "\"depth\"");
+        says("iscsi://host/iqn.a/1?data_digest=none&data_digest=none", "\"data_digest\" twice");
         says("iscsi://host/iqn.a/1?data_digest=md5", "neither crc32c nor none");
         says("iscsi://host/iqn.a/1?target_user=a&target_password=hidden-hidden", "without one of the initiator");
         says("iscsi://host/iqn.a/1?target_user=a", "target_user without target_password");

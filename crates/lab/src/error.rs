@@ -234,9 +234,8 @@ impl LabError {
                 "look for records in" => Some("name a directory with results of millrace compare, or a results.json"),
                 "resume from" => Some("name the directory of the record of a comparison that was interrupted"),
                 "read plan" => Some("name a plan file in TOML; without one the built-in plan is used"),
-                "use the target" | "use the --work directory" => {
-                    Some("make the directory first, or name another; lsblk lists block devices")
-                }
+                "use the --work directory" => Some("make the directory first, or name another with --work"),
+                "use the target" => Some("make the directory first, or name another; lsblk lists block devices"),
                 _ => None,
             },
             _ => None,

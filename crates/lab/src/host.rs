@@ -15,3 +15,4 @@ pub(crate) mod page_cache;
 pub(crate) mod process;
 pub(crate) mod procfs;
 pub(crate) mod rpc_slots;
+pub(crate) mod serving;

@@ -11,7 +11,7 @@ mod steady;
 mod verdict;
 mod waits;
 
-use results::compare::{Against, Cpu, Gate, PathResult, PathStatus, PlanRecord};
+use results::compare::{Against, Cpu, Gate, PathResult, PathStatus, PlanRecord, Served};
 use results::statistics::{RunValue, series_mean};
 
 use crate::database::kind::DatabaseKind;
@@ -167,11 +167,22 @@ fn notes(path: &PathResult) -> Vec<String> {
             little.difference_percent
         ));
     }
+    notes.extend(path.runs.iter().find_map(|run| run.served.as_ref()).map(served));
     let errors: u64 = path.response_ms.values().map(|response| response.errors).sum();
     if errors > 0 {
         notes.push(format!("{errors} transactions ended with an error"));
     }
     notes
+}
+
+/// The processes and servers that served a named directory or device, and where their processor time is counted.
+fn served(served: &Served) -> String {
+    let counted = if served.is_counted {
+        "their whole processor time is counted, of clients with the database's, of servers as the filer's"
+    } else {
+        "what is not a process here that this user may inspect is not in the processor time"
+    };
+    format!("the files were served by {}; {counted}", served.by)
 }
 
 /// `part` divided by `whole`; 0 if `whole` is 0.

@@ -167,6 +167,7 @@ impl Setup<'_> {
             client: calls_between(&start.storage.client_calls, &end.storage.client_calls),
             medium: start.medium.zip(end.medium).map(|(then, now)| medium::between(&then, &now)),
             cpu: cpu_between(&start.cpu, &end.cpu),
+            served: processes.storage().served(),
             host_busy_s: host.busy_s,
             host_stolen_s: host.stolen_s,
             waits: shares(&waits.waits),

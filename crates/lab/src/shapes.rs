@@ -232,7 +232,7 @@ mod tests {
             find(&look(&[given], None), "SC1")
         };
         let found = shape(&own, &paths);
-        let words = "few slots: 10 % processor at 0 users (15.5 of 16 slots in use on average, 16 at most), OETs +1.0 % at 0 (15.9 of 16 \
+        let words = "few slots: 10 % processor at 0 users (15.5 of 16 slots in use on average, 16 at most), orders +1.0 % at 0 (15.9 of 16 \
                      slots in use on average, 16 at most); many slots: 2.60 times (62.0 of 128 slots in use on average, 128 at most)";
         assert_eq!((found.outcome, found.ours.as_str()), (Outcome::Shown, words));
         paths.extend([of("k", 100.0, (16, 15.5)), of("l", 101.0, (16, 15.9)), of("m", 150.0, (128, 62.0))]);
@@ -262,13 +262,13 @@ mod tests {
         };
         let untold = found([8, 9, 8, 10, 7, 9, 9, 8, 8, 9]);
         assert_eq!(untold.outcome, Outcome::Shown, "{}", untold.ours);
-        assert!(untold.ours.contains("OETs +6.2 % (95 %: -3.4 to +16.8) at"), "{}", untold.ours);
+        assert!(untold.ours.contains("orders +6.2 % (95 %: -3.4 to +16.8) at"), "{}", untold.ours);
         let gained = found([9; 10]);
         assert_eq!(gained.outcome, Outcome::NotShown, "{}", gained.ours);
-        assert!(gained.ours.contains("OETs +12.5 % (95 %: +5.1 to +20.4) at"), "{}", gained.ours);
+        assert!(gained.ours.contains("orders +12.5 % (95 %: +5.1 to +20.4) at"), "{}", gained.ours);
         let too_uneven = found([7, 11, 9, 8, 10, 6, 11, 7, 10, 9]);
         assert_eq!(too_uneven.outcome, Outcome::NotShown, "{}", too_uneven.ours);
-        assert!(too_uneven.ours.contains("OETs +10.0 % (95 %: -5.2 to +27.6) at"), "{}", too_uneven.ours);
+        assert!(too_uneven.ours.contains("orders +10.0 % (95 %: -5.2 to +27.6) at"), "{}", too_uneven.ours);
     }
 
     #[test]

@@ -24,6 +24,9 @@ pub enum SpecError {
     /// An unknown key.
     #[error("unknown key {0:?}")]
     Key(String),
+    /// A key that an earlier word has.
+    #[error("{0} is given twice")]
+    Twice(String),
     /// A value is out of range or of the wrong kind.
     #[error("{key}={value}: {wanted}")]
     Value {
@@ -58,6 +61,7 @@ impl SpecError {
                 Some(key) => format!("did you mean {key}? keys are {}", KEYS.join(", ")),
                 None => format!("keys are {}", KEYS.join(", ")),
             },
+            Self::Twice(key) => format!("write {key} once, with the value that you mean"),
             _ => "as in: fc15k,spindles=80,nvram=on or spindles=80,service_ms=8,cache_hit=0.2,seed=1".to_owned(),
         }
     }
@@ -93,8 +97,8 @@ const NVRAM: Nvram = Nvram { size_mib: 512.0, answer_ms: 0.3, drain_mib_s: 400.0
 const VARIATION: f64 = 0.5;
 
 impl Profile {
-    /// Parses a medium: `PROFILE`, `PROFILE,key=value,…` or `key=value,…`. Blanks around words are ignored. A later key
-    /// overrides an earlier one.
+    /// Parses a medium: `PROFILE`, `PROFILE,key=value,…` or `key=value,…`. Blanks around words are ignored. A key
+    /// overrides what the profile has.
     ///
     /// # Errors
     /// [`SpecError`] for the first word that is not valid, with a [hint](SpecError::hint).
@@ -111,9 +115,15 @@ impl Profile {
             words.next();
             named
         };
+        let mut given = Vec::new();
         for word in words {
             let (key, value) = word.split_once('=').ok_or_else(|| SpecError::NoValue(word.to_owned()))?;
-            profile.set(&Setting { key: key.trim(), value: value.trim() })?;
+            let key = key.trim();
+            if given.contains(&key) {
+                return Err(SpecError::Twice(key.to_owned()));
+            }
+            given.push(key);
+            profile.set(&Setting { key, value: value.trim() })?;
         }
         Ok(profile)
     }
@@ -274,6 +284,7 @@ mod tests {
         assert!(says("fc15").contains("did you mean fc15k"), "{}", says("fc15"));
         assert!(says("nvem").contains("did you mean nvme"));
         assert!(says("spindels=8").contains("did you mean spindles"));
+        assert!(says("fc15k,spindles=8,spindles=80").contains("spindles is given twice | write spindles once"));
         assert!(says("spindles=0").contains("from 1 to 4096"));
         assert!(says("cache_hit=1.5").contains("from 0 to 1"));
         assert!(says("service_ms=nan").contains("has to be a number"));

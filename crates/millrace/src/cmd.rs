@@ -18,6 +18,7 @@ mod lun;
 mod mount;
 mod nfs;
 mod orders;
+mod output_file;
 mod predict;
 mod report;
 mod runtime;

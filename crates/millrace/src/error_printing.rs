@@ -141,6 +141,11 @@ fn after_paths(text: &str) -> Vec<&str> {
 /// The known fixes of the error and of its causes.
 pub(crate) fn hints(error: &anyhow::Error) -> Vec<String> {
     let mut hints: Vec<String> = Vec::new();
+    // Whatever a command says about the names of its files, they are not the cause.
+    let full = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>()).find_map(of_full_disk);
+    if let Some(hint) = full {
+        return vec![hint.to_owned()];
+    }
     for cause in error.chain() {
         if let Some(refusal) = cause.downcast_ref::<Refusal>() {
             hints.push(refusal.hint.clone());
@@ -171,10 +176,33 @@ pub(crate) fn hints(error: &anyhow::Error) -> Vec<String> {
     hints
 }
 
+/// The fix for a file system without space, or a user without.
+fn of_full_disk(error: &std::io::Error) -> Option<&'static str> {
+    match error.kind() {
+        std::io::ErrorKind::StorageFull => {
+            Some("free space on the file system of that file (df shows it), or name a file on another one")
+        }
+        std::io::ErrorKind::QuotaExceeded => {
+            Some("free space of this user there (quota shows the limit), or name a file on another file system")
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use anyhow::Context;
+
+    #[test]
+    fn of_a_full_disk_the_fix_is_space_and_not_another_name() {
+        let full = std::io::Error::from_raw_os_error(28);
+        let error = hinted(anyhow::Error::new(full).context("write x"), "name another directory");
+        assert!(matches!(hints(&error).as_slice(), [hint] if hint.starts_with("free space")), "{:?}", hints(&error));
+        let missing = std::io::Error::from_raw_os_error(2);
+        let error = hinted(anyhow::Error::new(missing).context("write x"), "name another directory");
+        assert_eq!(hints(&error), ["name another directory"]);
+    }
 
     #[test]
     fn a_hint_is_found_below_context_and_a_text_comes_once() {

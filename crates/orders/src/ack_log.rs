@@ -22,6 +22,11 @@ pub struct AcknowledgedOrder {
     pub order: u32,
 }
 
+/// The log in errors of a check.
+pub(crate) const TO_CHECK: &str = "acknowledgement log to check";
+/// The log in errors of a run.
+pub(crate) const TO_WRITE: &str = "acknowledgement log";
+
 /// Appends acknowledged orders.
 #[derive(Debug)]
 pub struct AckLog {
@@ -67,8 +72,9 @@ pub struct AckLogContents {
 /// [`OrdersError::File`] if the log cannot be read or exceeds the size limit,
 /// [`OrdersError::AckLine`] if a complete line is not three numbers in their ranges.
 pub fn read(path: &Path) -> Result<AckLogContents, OrdersError> {
-    let file = File::open(path).map_err(|source| file_error(path, source))?;
-    let length = file.metadata().map_err(|source| file_error(path, source))?.len();
+    let unread = |source| OrdersError::File { what: TO_CHECK, path: path.to_owned(), source };
+    let file = File::open(path).map_err(unread)?;
+    let length = file.metadata().map_err(unread)?.len();
     if length > ACK_LOG_BYTES_MAX {
         return Err(OrdersError::OutOfRange {
             name: "bytes of the acknowledgement log",
@@ -84,7 +90,7 @@ pub fn read(path: &Path) -> Result<AckLogContents, OrdersError> {
         text.clear();
         // Three 32-bit numbers fit into 64 bytes; a longer line is not from this log.
         let mut limited = std::io::Read::take(&mut reader, 64);
-        let taken = limited.read_until(b'\n', &mut text).map_err(|source| file_error(path, source))?;
+        let taken = limited.read_until(b'\n', &mut text).map_err(unread)?;
         if taken == 0 {
             break;
         }
@@ -111,7 +117,7 @@ fn parse(line: &[u8]) -> Option<AcknowledgedOrder> {
 }
 
 fn file_error(path: &Path, source: std::io::Error) -> OrdersError {
-    OrdersError::File { what: "acknowledgement log", path: path.to_owned(), source }
+    OrdersError::File { what: TO_WRITE, path: path.to_owned(), source }
 }
 
 #[cfg(test)]

@@ -329,6 +329,12 @@ impl OrdersError {
                  connect to the server itself"
                     .into(),
             ),
+            Self::File { what: crate::ack_log::TO_CHECK, .. } | Self::AckLine { .. } => {
+                Some("name the file that millrace orders run --ack-log wrote".into())
+            }
+            Self::File { what: crate::ack_log::TO_WRITE, .. } => {
+                Some("name with --ack-log a file in a directory that is there and that this user may write".into())
+            }
             Self::MissingSchema { .. } => {
                 Some("load it first, with the same database: millrace orders load -d NAME --warehouses N".into())
             }

@@ -34,7 +34,7 @@ pub use processor::{Cpu, CpuTime, OwnerCpu};
 pub use proof::{Carried, Checks, Proof, ProofSource};
 pub use regime::{RegimeResult, RegimeStatus};
 pub use response::{BlockReadUs, ResponseMs};
-pub use run::{DatabaseCounters, Durability, Filling, LoadModel, Run, RunLoad};
+pub use run::{DatabaseCounters, Durability, Filling, LoadModel, Run, RunLoad, Served};
 pub use storage::{Io, MediumCounts, ProcedureCount, ReadProbe, Traffic, TrafficSource};
 
 /// Version of the record's schema.

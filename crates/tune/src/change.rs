@@ -89,6 +89,12 @@ pub enum ChangeError {
         /// The cause.
         source: std::io::Error,
     },
+    /// The state directory has as many journals as are read.
+    #[error("begin a journal: {} has {} of them", folder.display(), limits::JOURNALS_MAX)]
+    ManyJournals {
+        /// The directory of the journals.
+        folder: PathBuf,
+    },
     /// The apply ended before it changed anything.
     #[error(transparent)]
     Unchanged(Box<Self>),
@@ -191,6 +197,10 @@ impl ChangeError {
                 format!("{}, or name a directory of this user with --state", as_owner(folder))
             }
             Self::StateDirectory { .. } => "name another directory with --state".to_owned(),
+            Self::ManyJournals { folder } => format!(
+                "remove the oldest directories in {} whose journal ends with `reverted`, or name another directory with --state",
+                folder.display()
+            ),
             Self::OtherRoot { root, .. } => format!("name it: --root {}", root.display()),
             Self::ChangedSince { .. } => {
                 "check what was changed; `millrace tune revert --force` restores the old contents anyway and keeps the \

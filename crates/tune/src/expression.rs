@@ -20,6 +20,7 @@ use crate::facts::{Database, Facts, Value};
 use crate::quantity::{Unit, looked_at};
 
 pub use error::ParseError;
+pub(crate) use function::like;
 
 /// A parsed expression.
 #[derive(Debug, Clone)]

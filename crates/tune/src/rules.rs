@@ -65,8 +65,9 @@ pub const ROLES: [&str; 5] = ["single-instance", "rac", "nfs-client", "iscsi-cli
 
 /// Kinds of things whose attributes rules use. A rule is refused if it names an attribute of a
 /// thing that is not in scope.
-pub const KINDS: [&str; 27] = [
+pub const KINDS: [&str; 30] = [
     "block",
+    "db_role_setting",
     "direct_nfs_mount",
     "en",
     "ent",
@@ -74,6 +75,7 @@ pub const KINDS: [&str; 27] = [
     "fcs",
     "fscsi",
     "hdisk",
+    "igroup",
     "iscsi",
     "iscsi_session",
     "lan",
@@ -88,6 +90,7 @@ pub const KINDS: [&str; 27] = [
     "ontap_if",
     "ontap_port",
     "ontap_volume",
+    "oracle_home",
     "oranfstab_mount",
     "oranfstab_path",
     "partition",

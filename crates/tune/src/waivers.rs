@@ -21,6 +21,7 @@ use serde::Deserialize;
 use time::Date;
 use time::macros::format_description;
 
+use crate::expression::like;
 use crate::limits::{WAIVER_FILE_BYTES_MAX, WAIVERS_MAX};
 use crate::toml_error::in_one_line;
 
@@ -269,34 +270,7 @@ fn name(waiver: &Waiver) -> String {
 fn covers(waiver: &Waiver, finding: &Finding) -> bool {
     let Some(pattern) = &waiver.subject else { return waiver.rule == finding.rule };
     let mut subjects = finding.subject.as_deref().into_iter().chain(finding.thing());
-    waiver.rule == finding.rule && subjects.any(|subject| matches(pattern.as_bytes(), subject.as_bytes()))
-}
-
-/// Whether a pattern matches a text. Only the last star is tried again, so the work is at most the
-/// product of both lengths.
-fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut at, mut read) = (0, 0);
-    // The position of the last star, and the position in the text up to which it has matched.
-    let mut star: Option<(usize, usize)> = None;
-    while let Some(byte) = text.get(read) {
-        match pattern.get(at) {
-            Some(b'*') => {
-                star = Some((at, read));
-                at += 1;
-            }
-            Some(wanted) if *wanted == b'?' || wanted == byte => {
-                at += 1;
-                read += 1;
-            }
-            _ => {
-                let Some((place, taken)) = star else { return false };
-                star = Some((place, taken + 1));
-                at = place + 1;
-                read = taken + 1;
-            }
-        }
-    }
-    pattern.get(at..).is_some_and(|rest| rest.iter().all(|byte| *byte == b'*'))
+    waiver.rule == finding.rule && subjects.any(|subject| like(subject, pattern))
 }
 
 #[cfg(test)]

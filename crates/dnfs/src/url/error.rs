@@ -68,6 +68,14 @@ pub enum UrlError {
         /// The known key that may be meant.
         nearest: Option<&'static str>,
     },
+    /// A setting that an earlier part of the URL made.
+    #[error("{}", twice(.key, .earlier))]
+    Twice {
+        /// The later key.
+        key: String,
+        /// The earlier one: the same, or another name of the setting.
+        earlier: String,
+    },
     /// A value that does not fit its key.
     #[error("option {key}{} in the URL: expected {expected}", value_text(.value))]
     Value {
@@ -96,6 +104,14 @@ pub enum UrlError {
     },
 }
 
+fn twice(key: &str, earlier: &str) -> String {
+    if key == earlier {
+        format!("option {key} is given twice in the URL")
+    } else {
+        format!("options {earlier} and {key} in the URL are one setting")
+    }
+}
+
 /// A value as messages show it.
 fn value_text(value: &str) -> String {
     if value.is_empty() { " without a value".to_owned() } else { format!("={value}") }
@@ -121,6 +137,7 @@ impl UrlError {
             Self::Port { port } if port.is_empty() => Some("write nfs://HOST/EXPORT, without the colon that mount(8) has".into()),
             Self::Port { .. } => Some("write nfs://HOST:PORT/EXPORT, or no port for 2049".into()),
             Self::Bracket { .. } => Some("write an IPv6 address in brackets: nfs://[::1]/vol or nfs://[::1]:2049/vol".into()),
+            Self::Twice { .. } => Some("write the setting once, with the value that you mean".into()),
             Self::Escape { .. } => Some("write % itself as %25".into()),
             Self::Together { remedy, .. } => Some((*remedy).into()),
             _ => None,

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::LabError;
 use crate::limits::{ARMS_MAX, REGIMES_MAX, REPEATS_MAX};
 use crate::plan::Plan;
+use crate::report::RECORD;
 
 /// Name of the journal in the output directory.
 const JOURNAL: &str = "runs.jsonl";
@@ -70,6 +71,12 @@ impl Journal {
     /// The finished runs of the same plan. Changes nothing.
     pub(crate) fn finished(out: &Path, plan: &Plan) -> Result<Vec<FinishedRun>, LabError> {
         let path = out.join(JOURNAL);
+        if !path.exists() && out.join(RECORD).exists() {
+            return Err(LabError::plan(
+                format!("resume {}: its comparison is complete", out.display()),
+                "its results.json has everything (millrace report draws its page); measure again into another directory: --out",
+            ));
+        }
         let lines = File::open(&path).map_err(LabError::file("resume from", &path))?;
         let mut lines =
             BufReader::new(lines).lines().map_while(Result::ok).take(1 + (1 + REGIMES_MAX) * ARMS_MAX * REPEATS_MAX as usize);

@@ -5,7 +5,7 @@ use results::statistics::MeanInterval;
 
 use crate::diff::short;
 use crate::report::history::title;
-use crate::report::history::words::step_words;
+use crate::report::history::words::{point_heading, point_name, step_words};
 use crate::report::words::{CPU_WITHOUT_FILER, ORDERS};
 
 /// The tables, one for each series.
@@ -27,7 +27,8 @@ pub fn render(history: &History) -> String {
 }
 
 fn table(series: &HistorySeries, by: &PointBy) -> String {
-    let mut rows = vec![["when", "commit", "runs", ORDERS, CPU_WITHOUT_FILER, "p99 ms", "change"].map(str::to_owned)];
+    let mut rows =
+        vec![["when", point_heading(&series.points), "runs", ORDERS, CPU_WITHOUT_FILER, "p99 ms", "change"].map(str::to_owned)];
     rows.extend(series.points.iter().map(|point| row(point, by)));
     let widths: Vec<usize> =
         (0..7).map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()).collect();
@@ -54,7 +55,7 @@ fn row(point: &HistoryPoint, by: &PointBy) -> [String; 7] {
     }
     [
         if *by == PointBy::Date { when.clone() } else { when.split('T').next().unwrap_or(when).to_owned() },
-        point.commit.as_ref().map_or_else(|| point.version.clone(), |commit| commit.chars().take(12).collect()),
+        point_name(point),
         runs.to_string(),
         figure(point.oets_per_minute.as_ref()),
         figure(point.cpu_s_per_1000_orders.as_ref()),

@@ -1,12 +1,17 @@
-//! Finds the processes of this host that listen on an address: by the inode of the listening socket in /proc/net/tcp and the
-//! descriptors of all processes.
+//! Finds the processes of this host that listen on an address, and the addresses that a process is connected to: by the inodes of
+//! sockets in /proc/net/tcp and the descriptors of processes.
 
 use std::collections::HashSet;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
+use crate::host::procfs;
+
 /// State of a listening socket in /proc/net/tcp.
 const LISTEN: &str = "0A";
+
+/// State of a connection there.
+const ESTABLISHED: &str = "01";
 
 /// The processes that listen on this address, if it is one of this host; empty if the kernel itself listens, or if this user
 /// may not read the process's descriptors.
@@ -19,18 +24,29 @@ pub(crate) fn processes_at(address: SocketAddr) -> Vec<u32> {
     if inodes.is_empty() {
         return Vec::new();
     }
-    let entries = |place: String| fs::read_dir(place).into_iter().flatten().flatten();
-    let pids = entries("/proc".to_owned()).filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let holds = |pid: &u32| {
-        entries(format!("/proc/{pid}/fd")).any(|fd| {
-            let target = fs::read_link(fd.path()).unwrap_or_default();
-            let inode = target.to_str().and_then(|target| target.strip_prefix("socket:[")?.strip_suffix(']'));
-            inode.is_some_and(|inode| inodes.contains(inode))
-        })
-    };
-    let mut found: Vec<u32> = pids.filter(holds).collect();
+    let mut found: Vec<u32> = procfs::pids().filter(|pid| sockets(*pid).any(|inode| inodes.contains(&inode))).collect();
     found.sort_unstable();
     found
+}
+
+/// The addresses that a process of this network namespace is connected to over TCP, each once. Empty if this user may not read its
+/// descriptors.
+pub(crate) fn peers(pid: u32) -> Vec<SocketAddr> {
+    let inodes: HashSet<String> = sockets(pid).collect();
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs::read_to_string(table).unwrap_or_default());
+    let mut found: Vec<SocketAddr> = tables.iter().flat_map(|table| connected(table, &inodes)).collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// Inodes of the sockets of a process.
+fn sockets(pid: u32) -> impl Iterator<Item = String> {
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    descriptors.filter_map(|fd| {
+        let target = fs::read_link(fd.path()).ok()?;
+        Some(target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned())
+    })
 }
 
 /// Whether this host has the address, tested by binding a socket to it.
@@ -45,6 +61,17 @@ fn listening(table: &str, address: SocketAddr) -> Vec<String> {
         let local = parse_address(fields.get(1)?)?;
         let matches = local.port() == address.port() && (local.ip().is_unspecified() || same(local.ip(), address.ip()));
         (*fields.get(3)? == LISTEN && matches).then(|| fields.get(9).map(|inode| (*inode).to_owned())).flatten()
+    };
+    table.lines().filter_map(row).collect()
+}
+
+/// The other ends of the connections with these inodes. An address of version 4 in a socket of version 6 is one of version 4.
+fn connected(table: &str, inodes: &HashSet<String>) -> Vec<SocketAddr> {
+    let row = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let is_one = *fields.get(3)? == ESTABLISHED && inodes.contains(*fields.get(9)?);
+        let other = parse_address(fields.get(2)?)?;
+        is_one.then(|| SocketAddr::new(other.ip().to_canonical(), other.port()))
     };
     table.lines().filter_map(row).collect()
 }
@@ -85,6 +112,16 @@ mod tests {
             assert_eq!(processes_at(SocketAddr::from(([127, 0, 0, 1], port))), [0; 0]);
         }
         assert_eq!(processes_at("192.0.2.1:2049".parse().unwrap()), [0; 0], "an address of another host");
+    }
+
+    #[test]
+    fn a_process_is_connected_to_the_other_ends_of_its_sockets() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        assert!(!peers(std::process::id()).contains(&address));
+        let stream = std::net::TcpStream::connect(address).unwrap();
+        assert!(peers(std::process::id()).contains(&address));
+        drop(stream);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ::host::mount_table::{self, Mount};
 use results::compare::CpuTime;
@@ -58,15 +58,15 @@ pub(crate) fn host_identity() -> String {
     format!("{} {}", read("/etc/machine-id"), read("/proc/sys/kernel/hostname"))
 }
 
-/// File system type of the mount that contains `path`, and its mount point; `None` if the kernel does not report it.
-pub(crate) fn mount_of(path: &Path) -> Option<(String, PathBuf)> {
+/// The mount that contains `path`; `None` if the kernel does not report it.
+pub(crate) fn mount_of(path: &Path) -> Option<Mount> {
     deepest(mount_table::read().ok()?, path)
 }
 
 /// The mount with the longest prefix of the path; of two at one directory, the later one.
-fn deepest(table: Vec<Mount>, path: &Path) -> Option<(String, PathBuf)> {
+fn deepest(table: Vec<Mount>, path: &Path) -> Option<Mount> {
     let above = table.into_iter().filter(|mount| path.starts_with(&mount.directory));
-    above.max_by_key(|mount| mount.directory.components().count()).map(|mount| (mount.kind, mount.directory))
+    above.max_by_key(|mount| mount.directory.components().count())
 }
 
 /// `root` and all its descendants, `root` first.
@@ -147,12 +147,13 @@ fn parse_host_cpu(text: &str, per_second: f64) -> Option<HostCpu> {
 }
 
 fn processes() -> Vec<(u32, Stat)> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter_map(|pid| Some((pid, read_stat(pid)?)))
-        .collect()
+    pids().filter_map(|pid| Some((pid, read_stat(pid)?))).collect()
+}
+
+/// The processes that this process can see.
+pub(crate) fn pids() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 fn read_stat(pid: u32) -> Option<Stat> {
@@ -194,7 +195,7 @@ mod tests {
     fn mount_of_a_path_is_the_deepest_and_the_latest() {
         let text = "21 1 8:1 / / rw - ext4 /dev/sda rw\n40 21 0:44 / /mnt/pg rw - nfs4 filer:/pg rw\n\
                     41 21 0:45 / /mnt/pg rw - tmpfs none rw\n42 21 0:46 / /mnt/my\\040disk rw - xfs /dev/sdb rw";
-        let of = |path: &str| deepest(mount_table::parse(text.as_bytes()), Path::new(path)).unwrap().0;
+        let of = |path: &str| deepest(mount_table::parse(text.as_bytes()), Path::new(path)).unwrap().kind;
         assert_eq!([of("/var/x"), of("/mnt/pg/a"), of("/mnt/pgx"), of("/mnt/my disk/x")], ["ext4", "tmpfs", "ext4", "xfs"]);
     }
 

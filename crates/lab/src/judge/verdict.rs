@@ -34,12 +34,12 @@ pub(super) fn verdict(results: &[PathResult], against: &[Against]) -> String {
             let percent = line.oets_ratio * 100.0;
             let interval = line.orders_difference.as_ref().map_or_else(String::new, interval);
             match line.difference {
-                Difference::Shown => format!("{path}: {percent:.0} % of the orders of {first}{interval}, {cpu}."),
+                Difference::Shown => format!("{path}: {percent:.0} % of the orders per minute of {first}{interval}, {cpu}."),
                 Difference::NotShown => {
-                    format!("{path}: no difference shown to the orders of {first} at {percent:.0} %{interval}, {cpu}.")
+                    format!("{path}: no difference shown to the orders per minute of {first} at {percent:.0} %{interval}, {cpu}.")
                 }
                 Difference::Unknown => {
-                    format!("{path}: {percent:.0} % of the orders of {first}, {cpu}.")
+                    format!("{path}: {percent:.0} % of the orders per minute of {first}, {cpu}.")
                 }
             }
         })
@@ -84,10 +84,12 @@ pub(super) fn title(results: &[PathResult], arm: &str) -> String {
 }
 
 /// Whether a filer served it whose processor time is not included in the figures: a filer on another host, in the kernel, or one
-/// whose process could not be found.
+/// whose process could not be found; also one that serves a directory or a device that the user named.
 fn is_without_filer(result: &PathResult) -> bool {
     let has_filer = paths::of(result).is_some_and(|path| path.layers().server.is_some());
-    has_filer && result.cpu.as_ref().is_some_and(|cpu| !cpu.by_owner.contains_key("filer"))
+    let is_found = result.cpu.as_ref().is_none_or(|cpu| cpu.by_owner.contains_key("filer"));
+    let is_served_elsewhere = result.runs.iter().any(|run| run.served.as_ref().is_some_and(|served| !served.is_counted));
+    is_served_elsewhere || (has_filer && !is_found)
 }
 
 /// The interval of the difference as shares of the first configuration's orders.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::error::LabError;
 use crate::guest;
 use crate::host::block_device::{self, BlockDevice};
+use crate::host::serving::Serving;
 use crate::paths::placement::{Placement, PlacementOrder};
 use crate::paths::storage_path::{Asked, Layers, PageCache, PathRef, StoragePath, WhyNot, not_measurable, refused};
 use crate::placement::target::TargetFacts;
@@ -141,8 +142,10 @@ impl StoragePath for Device {
         let size = results::sizes::bytes_text(device.bytes);
         // The rest is for the file system's own structures.
         let free_bytes = device.bytes / 10 * 9;
-        let what = format!("block device of {size}, on which ext4 is made for each run");
-        Ok(TargetFacts { target: target.to_owned(), what, free_bytes, this_host: false })
+        let serving = Serving::of_device(Path::new(target));
+        let (this_host, by) = (serving.is_on_this_host(), serving.clause());
+        let what = format!("block device of {size}{by}, on which ext4 is made for each run");
+        Ok(TargetFacts { target: target.to_owned(), what, free_bytes, this_host })
     }
 
     fn files_lie(&self, _named: bool) -> &'static str {

@@ -3,11 +3,12 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use results::compare::ProofSource;
+use results::compare::{ProofSource, Served};
 
 use crate::database::cluster::Server;
 use crate::error::LabError;
 use crate::host::procfs;
+use crate::host::serving::Serving;
 
 use crate::paths::placement::{Placement, PlacementOrder};
 use crate::paths::storage::{Reads, StartOrder, Storage};
@@ -73,6 +74,10 @@ pub(super) struct KernelStorage {
     prefix: Vec<OsString>,
     /// Files with the states of the modelled media.
     media: Vec<PathBuf>,
+    /// The parent directory of the files.
+    root: PathBuf,
+    /// What serves it, after the database has started.
+    serving: Serving,
 }
 
 impl KernelStorage {
@@ -89,13 +94,32 @@ impl KernelStorage {
                 words.extend(["--local-medium".into(), argument]);
             }
         }
-        Ok(Self { prefix: exec::prefix(order.program, words), media })
+        let root = directories.root().to_owned();
+        Ok(Self { prefix: exec::prefix(order.program, words), media, root, serving: Serving::default() })
     }
 }
 
 impl Storage for KernelStorage {
     fn command_prefix(&self) -> &[OsString] {
         &self.prefix
+    }
+
+    fn database_started(&mut self) -> Result<(), LabError> {
+        // Not before: a client without open files may have closed its connections.
+        self.serving = Serving::of(&self.root);
+        Ok(())
+    }
+
+    fn clients(&self) -> Vec<u32> {
+        self.serving.clients()
+    }
+
+    fn other_servers(&self) -> Vec<u32> {
+        self.serving.servers()
+    }
+
+    fn served(&self) -> Option<Served> {
+        self.serving.record()
     }
 
     fn delays_calls(&self) -> bool {

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use dnfs::activity::Activity;
-use results::compare::{Carried, ProcedureCount, ProofSource};
+use results::compare::{Carried, ProcedureCount, ProofSource, Served};
 
 use crate::database::cluster::Server;
 use crate::error::LabError;
@@ -31,7 +31,7 @@ pub(crate) trait Storage {
     /// Command that is put before a program so that it finds its files: `millrace exec … --`, or empty.
     fn command_prefix(&self) -> &[OsString];
 
-    /// Called after the start of the database: opens the state that it shares with its clients.
+    /// Called after the start of the database: opens the state that it shares with its clients, finds the servers of existing storage.
     fn database_started(&mut self) -> Result<(), LabError> {
         Ok(())
     }
@@ -62,6 +62,11 @@ pub(crate) trait Storage {
     /// Serving processes that Millrace did not start, if they run on this host and can be found.
     fn other_servers(&self) -> Vec<u32> {
         Vec::new()
+    }
+
+    /// What serves existing storage besides disks of this host, for the record; `None` if nothing does, or if it is Millrace's own.
+    fn served(&self) -> Option<Served> {
+        None
     }
 
     /// Whether threads of the kernel do the work of the comparison's processes on other paths; then their processor time is counted.

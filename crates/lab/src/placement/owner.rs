@@ -12,7 +12,7 @@ use crate::host::procfs;
 /// Name of the mark in each directory of a comparison.
 pub(crate) const MARK: &str = ".millrace-owner";
 /// Prefix of the name of each directory of a comparison.
-pub(crate) const PREFIX: &str = "millrace-compare-";
+pub(crate) const PREFIX: &str = ::host::COMPARISON_DIRECTORY;
 /// Size limit of a mark: it has about 250 bytes and a path.
 pub(crate) const MARK_BYTES_MAX: usize = 8192;
 

@@ -8,6 +8,7 @@ use ::host::mount_table::is_nfs;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use crate::error::LabError;
+use crate::host::serving::Serving;
 use crate::host::{listener, procfs};
 use crate::placement::export::as_user;
 use crate::placement::nfs_tree::NfsTree;
@@ -78,6 +79,7 @@ pub(crate) struct DirectoryFacts {
     /// Its mount point.
     pub(crate) mount_point: PathBuf,
     free_bytes: u64,
+    serving: Serving,
 }
 
 impl DirectoryFacts {
@@ -95,9 +97,12 @@ impl DirectoryFacts {
         check_reachable(directory, user)?;
         check_writable(directory)?;
         let real = fs::canonicalize(directory).map_err(LabError::file("find", directory))?;
-        let (file_system, mount_point) = procfs::mount_of(&real).unwrap_or_default();
+        let mount = procfs::mount_of(&real);
+        let (file_system, mount_point) = mount.map(|mount| (mount.kind, mount.directory)).unwrap_or_default();
         let free_bytes = sys::free_bytes(directory).map_err(LabError::file("ask for free space of", directory))?;
-        Ok(Self { file_system, mount_point, free_bytes })
+        // After the questions above, which a client over a network has sent to its server.
+        let serving = Serving::of(&real);
+        Ok(Self { file_system, mount_point, free_bytes, serving })
     }
 
     /// Whether it is on an NFS mount of the kernel.
@@ -107,8 +112,9 @@ impl DirectoryFacts {
 
     /// Converts the facts to those of a target.
     pub(crate) fn of_target(&self, target: &str) -> TargetFacts {
-        let what = format!("{} mounted at {}", self.file_system, self.mount_point.display());
-        TargetFacts { target: target.to_owned(), what, free_bytes: self.free_bytes, this_host: false }
+        let what = format!("{} mounted at {}{}", self.file_system, self.mount_point.display(), self.serving.clause());
+        let this_host = self.serving.is_on_this_host();
+        TargetFacts { target: target.to_owned(), what, free_bytes: self.free_bytes, this_host }
     }
 }
 

@@ -109,7 +109,13 @@ impl FromStr for Load {
     fn from_str(text: &str) -> Result<Self, LabError> {
         let mut parts = text.split(',');
         let mut load = Self { level: parts.next().unwrap_or_default().parse()?, ..Self::users(1) };
+        let mut given = Vec::new();
         for part in parts {
+            let key = part.trim().split('=').next().unwrap_or_default();
+            if given.contains(&key) {
+                return Err(LabError::plan(format!("apply a load \"{text}\": {key} is given twice"), "write it once"));
+            }
+            given.push(key);
             match part.trim().split_once('=') {
                 Some(("model", model)) if ["closed", "paced", "open"].contains(&model) => model.clone_into(&mut load.model),
                 Some(("rate", rate)) => load.rate = Some(rate.to_owned()),
@@ -165,6 +171,7 @@ mod tests {
             "users=8,model=open",
             "users=8,rate=1/s",
             "users=8,seconds=0",
+            "users=8,seconds=5,seconds=6",
         ] {
             assert!(text.parse::<Load>().unwrap_err().hint().is_some(), "{text}");
         }

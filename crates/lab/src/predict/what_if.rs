@@ -39,7 +39,7 @@ pub struct Answer {
     /// Its measured orders per minute.
     pub measured_oets_per_minute: f64,
     /// The other measured configurations.
-    pub other_arms: Vec<String>,
+    pub other_configurations: Vec<String>,
     /// Whether the first measured configuration was used because none was named.
     pub arm_by_default: bool,
     /// Deviation of the model from its own measurement, percent; above 0 if it predicts more.
@@ -96,7 +96,7 @@ pub fn what_if(comparison: &Comparison, change: &WhatIf) -> Result<Answer, LabEr
         fitted_on: fitted.arm.clone(),
         fitted_users: fitted.users,
         measured_oets_per_minute: fitted.oets_per_minute,
-        other_arms: measured(comparison).map(|path| path.arm.clone()).filter(|name| *name != fitted.arm).collect(),
+        other_configurations: measured(comparison).map(|path| path.arm.clone()).filter(|name| *name != fitted.arm).collect(),
         arm_by_default: change.arm.is_none(),
         residual_percent: fitted.residual_percent,
         doubts: doubts(comparison, arm, &fitted),
@@ -130,8 +130,8 @@ pub fn render(answer: &Answer) -> String {
     for why in &answer.doubts {
         text += &format!("NOT TO BE TRUSTED: {why}\n");
     }
-    let by_default = if answer.arm_by_default && !answer.other_arms.is_empty() {
-        format!(" (the first measured; --configuration chooses another: {})", answer.other_arms.join(", "))
+    let by_default = if answer.arm_by_default && !answer.other_configurations.is_empty() {
+        format!(" (the first measured; --configuration chooses another: {})", answer.other_configurations.join(", "))
     } else {
         String::new()
     };

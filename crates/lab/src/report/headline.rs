@@ -25,5 +25,5 @@ fn short(comparison: &Comparison) -> Option<String> {
         let shown = if line.difference == Difference::NotShown { " (no difference shown)" } else { "" };
         format!("{} {:.0} %{shown}", line.path, line.oets_ratio * 100.0)
     };
-    Some(format!("Of the orders of {}: {}.", first.first, lines.iter().map(each).collect::<Vec<_>>().join(", ")))
+    Some(format!("Orders per minute relative to {}: {}.", first.first, lines.iter().map(each).collect::<Vec<_>>().join(", ")))
 }

@@ -5,7 +5,7 @@ pub(crate) mod words;
 
 use results::history::{History, HistoryFigure, HistoryPoint, HistorySeries, HistoryStep, PointBy};
 
-use self::words::{interval_words, point_name};
+use self::words::{interval_words, point_heading, point_name};
 use super::page::{begin, contents};
 use super::section::{Section, Table, term};
 use super::svg::both;
@@ -108,7 +108,8 @@ fn section(place: usize, series: &HistorySeries, by: &PointBy) -> Option<Section
 }
 
 fn table(series: &HistorySeries, by: &PointBy) -> Table {
-    let mut heads = if *by == PointBy::Date { vec!["date", "commit", "runs"] } else { vec!["commit", "date", "runs"] };
+    let name = point_heading(&series.points);
+    let mut heads = if *by == PointBy::Date { vec!["date", name, "runs"] } else { vec![name, "date", "runs"] };
     heads.extend(FOLLOWED.map(|followed| followed.short));
     heads.push("<change");
     let mut table = Table::new(&format!("{}, mark by mark", series.arm), &heads);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use results::compare::{CachingClass, Comparison, Cpu, PathResult, PlanRecord};
+use results::compare::{CachingClass, Comparison, Cpu, PathResult, PlanRecord, Served};
 
 use super::fixture::{SOUND, comparison};
 use super::{WIDTH_MAX, html, markdown, table, table_for_terminal};
@@ -99,4 +99,19 @@ fn a_filer_whose_processor_time_is_not_counted_is_said_beside_the_cost() {
         });
     });
     assert!(without.verdict.ends_with("x the CPU per order without the filer's own CPU."), "{}", without.verdict);
+}
+
+#[test]
+fn a_named_directory_that_a_server_serves_is_said_and_so_is_processor_time_that_is_not_counted() {
+    let served_by = |by: &str, is_counted| {
+        let served = Served { by: by.to_owned(), is_counted };
+        concluded(move |paths, _| paths[0].runs.iter_mut().for_each(|run| run.served = Some(served.clone())))
+    };
+    let found = served_by("process 7 and a server at 127.0.0.1:3260 (process 9)", true);
+    assert!(found.verdict.ends_with("x the CPU per order."), "{}", found.verdict);
+    let note = found.notes.iter().find(|note| note.contains("process 9")).unwrap();
+    assert!(note.starts_with("local: the files were served by process 7 and") && note.contains("as the filer's"), "{note}");
+    let elsewhere = served_by("a server at 192.0.2.1:2049", false);
+    assert!(elsewhere.verdict.ends_with("x the CPU per order without the filer's own CPU."), "{}", elsewhere.verdict);
+    assert!(elsewhere.notes.iter().any(|note| note.contains("is not in the processor time")), "{:?}", elsewhere.notes);
 }

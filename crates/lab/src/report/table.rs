@@ -179,7 +179,7 @@ fn details(path: &PathResult, width: usize) -> String {
         line("crossed", &traffic::words(traffic));
     }
     if let Some(folios) = traffic::folio_words(path) {
-        line("folios", &folios);
+        line("page cache", &format!("folios of {folios}: the units in which the kernel caches the files"));
     }
     if let Some(checks) = &path.checks {
         line("checks", &format!("{} of {} consistency conditions hold", checks.passed, checks.passed + checks.failed));
@@ -247,8 +247,9 @@ mod tests {
     #[test]
     fn table_says_rehearsal_figures_skips_and_the_disclaimer() {
         let text = render(&comparison(SOUND), WIDTH_MAX);
-        assert!(text.starts_with("Direct NFS: 67 % of the orders of local disk (95 % interval "), "{text}");
-        assert_eq!(text.lines().position(|line| line.starts_with("REHEARSAL")), Some(1), "{text}");
+        assert!(text.starts_with("Direct NFS: 67 % of the orders per minute of local disk (95 % interval "), "{text}");
+        let before = text.lines().take_while(|line| !line.starts_with("REHEARSAL")).count();
+        assert!(before == 2 && text.lines().nth(1).is_some_and(|line| line.trim() == "per order."), "after the verdict: {text}");
         assert!(text.contains("6,000 ± 50"), "{text}");
         assert!(text.contains("4,000 ± 50"), "{text}");
         assert!(text.contains("0.67"), "{text}");
@@ -271,7 +272,7 @@ mod tests {
     #[test]
     fn overlapping_intervals_show_no_difference() {
         let text = render(&comparison(Shape { dnfs_orders: [3_000, 2_960, 3_040], ..SOUND }), WIDTH_MAX);
-        assert!(text.contains("no difference shown to the orders of local disk"), "{text}");
+        assert!(text.contains("no difference shown to the orders per minute of local disk"), "{text}");
         assert!(text.contains("no difference shown: -0.0 %"), "{text}");
     }
 

@@ -79,8 +79,10 @@ pub(crate) fn section(view: &View<'_>) -> Option<Section> {
     let folios = view.arms.iter().filter_map(|arm| Some((arm, folio_words(arm.result)?)));
     let items: String = folios.map(|(arm, words)| format!("<li>{}: {}</li>\n", arm_cell(arm), escape(&words))).collect();
     if !items.is_empty() {
-        body +=
-            &format!("<p>Folios of the path's files in the page cache after the runs:</p>\n<ul class=\"faint\">{items}</ul>\n");
+        body += &format!(
+            "<p>Sizes of the folios, the units in which the kernel's page cache held the files after the runs. Small writes \
+                      to large folios cost more:</p>\n<ul class=\"faint\">{items}</ul>\n"
+        );
     }
     Section::new("traffic", "What crossed each path", LEAD, body)
 }

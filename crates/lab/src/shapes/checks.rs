@@ -22,7 +22,7 @@ pub(super) struct Check {
 pub(super) const SHAPES: [Check; 13] = [
     Check {
         id: "SC1",
-        expectation: "few slots: a plateau below 50 % processor use that more users do not raise; many slots give 2 to 3 times the OETs",
+        expectation: "few slots: a plateau below 50 % processor use that more users do not raise; many slots give 2 to 3 times the orders",
         theirs: "16 slots: below 50 % with any number of users; 128 slots and the rest of the tuning: 2.6 times (TR-3495 §1, §9)",
         look: slot_plateau,
     },
@@ -41,7 +41,7 @@ pub(super) const SHAPES: [Check; 13] = [
     Check {
         id: "SC4",
         expectation: "Direct NFS within 5 % of Fibre Channel at nearly kernel NFS' processor total, moved from kernel to user",
-        theirs: "60,924 against 58,349 OETs; processor +1.4 % of kernel NFS for +26 % OETs (TR-3700 §3.2 Fig 9, 11, 12)",
+        theirs: "60,924 against 58,349 orders; processor +1.4 % of kernel NFS for +26 % orders (TR-3700 §3.2 Fig 9, 11, 12)",
         look: direct_against_fibre,
     },
     Check {
@@ -59,7 +59,7 @@ pub(super) const SHAPES: [Check; 13] = [
     Check {
         id: "SC7",
         expectation: "direct I/O is the largest step of all tuning; everything else adds about a quarter",
-        theirs: "1,423 to 10,531 OETs: direct I/O alone 5.8 times, the rest 1.27 times on top (TR-3557 §3 Fig 2, §6.3)",
+        theirs: "1,423 to 10,531 orders: direct I/O alone 5.8 times, the rest 1.27 times on top (TR-3557 §3 Fig 2, §6.3)",
         look: ladder,
     },
     Check {
@@ -125,7 +125,7 @@ fn plateau(seen: &Seen<'_>, prefix: &str) -> Result<(bool, String), Why> {
     let lift = seen.lift(&few, &more)?;
     let times = raised / capped;
     let words = format!(
-        "few slots: {busy:.0} % processor at {} users ({}), OETs {} at {} ({}); many slots: {times:.2} times ({})",
+        "few slots: {busy:.0} % processor at {} users ({}), orders {} at {} ({}); many slots: {times:.2} times ({})",
         seen.users(&few)?,
         seen.occupancy(&few),
         lifted(lift),
@@ -193,7 +193,7 @@ fn faster_storage(seen: &Seen<'_>) -> Result<(bool, String), Why> {
 fn one_writer(seen: &Seen<'_>) -> Result<(bool, String), Why> {
     let (locked, free) = (seen.busy_percent("locked")?, seen.busy_percent("free")?);
     let times = seen.oets("free")? / seen.oets("locked")?;
-    let words = format!("{locked:.0} % with one writer to a file; without {free:.0} % and {times:.2} times the OETs");
+    let words = format!("{locked:.0} % with one writer to a file; without {free:.0} % and {times:.2} times the orders");
     Ok((locked <= 60.0 && free > locked + 10.0, words))
 }
 
@@ -214,7 +214,7 @@ fn ladder(seen: &Seen<'_>) -> Result<(bool, String), Why> {
     let rest = top / after.ok_or_else(|| missing("direct"))?;
     let each: Vec<String> = alone.iter().map(|(name, times)| format!("{name} {times:.2}")).collect();
     let words = format!(
-        "{start:.0} to {top:.0} OETs, {:.2} times; alone: {}; everything after direct {rest:.2} times",
+        "{start:.0} to {top:.0} orders, {:.2} times; alone: {}; everything after direct {rest:.2} times",
         top / start,
         each.join(", ")
     );
@@ -287,7 +287,7 @@ fn carried_apart(seen: &Seen<'_>) -> Result<[f64; 3], Why> {
 fn fixed_load(seen: &Seen<'_>) -> Result<(bool, String), Why> {
     let work = gain(seen.oets("local")?, seen.oets("nfs")?);
     if work.abs() > 5.0 {
-        return Err(format!("the load was not the same: OETs over NFS {}", signed(work)));
+        return Err(format!("the load was not the same: orders over NFS {}", signed(work)));
     }
     let reads = gain(seen.block_read_ms("local")?, seen.block_read_ms("nfs")?);
     let response = gain(seen.response_ms("local")?, seen.response_ms("nfs")?);

@@ -21,7 +21,7 @@ pub(super) type Why = String;
 /// Degrees of freedom of an interval from two single runs: each run's seconds form about ten batches.
 const BATCH_DEGREES: usize = 18;
 
-/// How far the OETs of one role are above those of another.
+/// How far the orders of one role are above those of another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Lift {
     /// Percent, signed.
@@ -45,14 +45,14 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// OETs per minute.
+    /// orders per minute.
     pub(super) fn oets(&self, role: &str) -> Result<f64, Why> {
         let arm = self.arm(role)?;
         let mean = arm.oets_per_minute.as_ref().map(|oets| oets.mean).filter(|mean| *mean > 0.0);
-        mean.ok_or_else(|| format!("{} has no OETs", arm.arm))
+        mean.ok_or_else(|| format!("{} has no orders", arm.arm))
     }
 
-    /// How far the OETs of `to` are above those of `from`.
+    /// How far the orders of `to` are above those of `from`.
     pub(super) fn lift(&self, from: &str, to: &str) -> Result<Lift, Why> {
         let (before, after) = (self.oets(from)?, self.oets(to)?);
         let (first, other) = (judge::oets(self.arm(from)?), judge::oets(self.arm(to)?));

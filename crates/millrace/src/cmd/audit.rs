@@ -21,6 +21,7 @@ use tune::stored::StoredError;
 use tune::stored_audit;
 use tune::waivers::{self, Day, Waivers};
 
+use super::output_file;
 use crate::error_printing::{hinted, refusal};
 
 pub(super) use gather::{Given, databases, gather_below};
@@ -274,10 +275,7 @@ fn write(args: &AuditArgs, audit: &Audit, look: &Look<'_>) -> anyhow::Result<()>
     let Some(file) = &args.out else {
         return std::io::stdout().write_all(text.as_bytes()).context("write to stdout");
     };
-    std::fs::write(file, text).map_err(|error| {
-        let what = anyhow::Error::new(error).context(format!("write {}", file.display()));
-        hinted(what, "name with --out a file in a directory that is there and that this user may write")
-    })?;
+    output_file::write(file, "--out", &text)?;
     eprintln!("{}: {}", file.display(), report::Counts::of(audit, look).words(look));
     Ok(())
 }

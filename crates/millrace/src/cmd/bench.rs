@@ -6,6 +6,7 @@ mod meter;
 pub(super) use meter::{Meter, Rates};
 
 use super::values::{bytes, decimal, whole};
+use crate::error_printing::refusal;
 use clap::ValueEnum;
 use media::Random;
 
@@ -13,6 +14,8 @@ use media::Random;
 const SECONDS_MAX: f64 = 86_400.0;
 /// Seconds between two lines of progress on stderr.
 const PROGRESS_S: f64 = 2.0;
+/// Share of reads in a mixed load if the options name none.
+const READ_PERCENT: u32 = 50;
 /// Blocks that are sampled to find out whether anything was ever written.
 const SAMPLES: u64 = 16;
 /// From this number of passes over the used part on, a remark mentions caches.
@@ -63,9 +66,9 @@ pub(super) struct Load {
     /// Access pattern
     #[arg(long, value_enum, default_value = "randread")]
     pub(super) rw: Rw,
-    /// Share of reads in a mixed load, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = whole::<u8>("percent", 1..=99, 70))]
-    rwmixread: u8,
+    /// Share of reads in a mixed load, in percent [default: 50]
+    #[arg(long, value_name = "PERCENT", value_parser = whole::<u8>("percent", 1..=99, 70))]
+    rwmixread: Option<u8>,
     /// Block sizes: bytes of one call, such as 8k or 4k,8k,1MiB; each is measured with each depth
     #[arg(long, default_value = "8k", value_delimiter = ',', value_parser = bytes)]
     pub(super) bs: Vec<u64>,
@@ -84,12 +87,28 @@ pub(super) struct Load {
 }
 
 impl Load {
+    /// Refuses options that this load would ignore; `of_writes` are further options, with whether each was given.
+    pub(super) fn check(&self, of_writes: &[(&str, bool)]) -> anyhow::Result<()> {
+        if self.rwmixread.is_some() && !self.rw.is_mixed() {
+            return Err(refusal("use --rwmixread with a load that is not mixed", "add --rw randrw or --rw rw, or leave it out"));
+        }
+        match of_writes.iter().find(|(_, is_given)| *is_given && !self.rw.is_write()) {
+            Some((option, _)) => {
+                Err(refusal(format!("use {option} with a load of reads alone"), "add a --rw that writes, or leave it out"))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The sequence of reads and writes of this load.
     pub(super) const fn mix(&self) -> Mix {
         let read_percent = match self.rw {
             Rw::Randread | Rw::Read => 100,
             Rw::Randwrite | Rw::Write => 0,
-            Rw::Randrw | Rw::ReadWrite => self.rwmixread as u32,
+            Rw::Randrw | Rw::ReadWrite => match self.rwmixread {
+                Some(percent) => percent as u32,
+                None => READ_PERCENT,
+            },
         };
         Mix { read_percent, owed: 0 }
     }
@@ -180,6 +199,24 @@ impl Offsets {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Args as _;
+
+    #[test]
+    fn options_that_a_load_would_ignore_are_refused() {
+        let checked = |arguments: &[&str], of_writes: &[(&str, bool)]| {
+            let command = Load::augment_args(clap::Command::new("bench").no_binary_name(true));
+            let matches = command.try_get_matches_from(arguments).unwrap();
+            let load = <Load as clap::FromArgMatches>::from_arg_matches(&matches).unwrap();
+            load.check(of_writes).map_err(|error| error.to_string())
+        };
+        let mixed = |rw| checked(&["--rw", rw, "--rwmixread", "70"], &[]);
+        assert!(mixed("randread").unwrap_err().contains("--rwmixread") && mixed("write").is_err());
+        assert_eq!((mixed("randrw"), mixed("rw")), (Ok(()), Ok(())));
+        let flushed = |rw| checked(&["--rw", rw], &[("--fua", true)]);
+        assert!(flushed("read").unwrap_err().contains("--fua"));
+        assert_eq!((flushed("randwrite"), flushed("randrw")), (Ok(()), Ok(())));
+        assert_eq!(checked(&[], &[("--fua", false)]), Ok(()));
+    }
 
     #[test]
     fn a_mix_has_its_share_of_reads_evenly_spread() {

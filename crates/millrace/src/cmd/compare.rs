@@ -83,7 +83,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = whole("warehouses", 1..=WAREHOUSES_MAX, 10))]
     warehouses: Option<u32>,
     /// Users, each with one connection, each sending its next transaction when the last one ended [default: that of the plan; built-in: 8]
-    #[arg(long, value_name = "N", value_parser = whole("users", 1..=USERS_MAX, 8))]
+    #[arg(long, value_name = "N", conflicts_with = "load", value_parser = whole("users", 1..=USERS_MAX, 8))]
     users: Option<u32>,
     /// Seconds measured in each run [default: that of the plan; built-in: 30]
     #[arg(long, value_name = "N", value_parser = whole("seconds", 1..=SECONDS_MAX, 60))]
@@ -174,7 +174,7 @@ pub(crate) struct Args {
     #[arg(long, hide = true, value_name = "FILE")]
     read_probe: Option<PathBuf>,
     /// Print the record as JSON instead of the table
-    #[arg(long)]
+    #[arg(long, conflicts_with = "dry_run")]
     json: bool,
 }
 

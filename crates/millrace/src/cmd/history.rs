@@ -2,16 +2,16 @@
 
 mod add;
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use lab::history::{Choice, find, history, store, text};
 use lab::report;
 use results::history::{LeftOut, PointBy};
 
+use super::output_file;
 use crate::error_printing::refusal;
 
 const EXAMPLES: &str = "\
@@ -100,10 +100,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let history = history(&found, &choice)?;
     if let Some(file) = &args.html {
         let page = report::history_html(&history);
-        if on_stdout {
-            std::io::stdout().write_all(page.as_bytes()).context("write to stdout")?;
-        } else {
-            std::fs::write(file, page).with_context(|| format!("write {}", file.display()))?;
+        output_file::write_or_print(file, "--html", &page)?;
+        if !on_stdout {
             eprintln!("{}", file.display());
         }
     }

@@ -148,7 +148,7 @@ struct LoadArgs {
     #[arg(long)]
     plan: bool,
     /// Print the record of the load as JSON on stdout
-    #[arg(long)]
+    #[arg(long, conflicts_with = "plan")]
     json: bool,
 }
 

@@ -1,13 +1,14 @@
 //! `millrace report`: writes the page of a comparison again from its record, or the record as CSV,
 //! Markdown or SVG.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use lab::report;
+
+use super::output_file;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,13 +57,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut written = Vec::new();
     // Without --out, an option for another format leaves the page as it is.
     if args.out.is_some() || (args.csv.is_none() && args.markdown.is_none() && args.svg.is_none()) {
-        std::fs::write(&page, &html).with_context(|| format!("write {}", page.display()))?;
+        output_file::write(&page, "--out", &html)?;
         written.push(page);
     }
-    let texts = [(&args.csv, report::csv as fn(&_) -> String), (&args.markdown, report::markdown), (&args.svg, report::svg)];
-    for (file, text) in texts {
+    let texts = [
+        (&args.csv, "--csv", report::csv as fn(&_) -> String),
+        (&args.markdown, "--markdown", report::markdown),
+        (&args.svg, "--svg", report::svg),
+    ];
+    for (file, option, text) in texts {
         if let Some(file) = file {
-            write(file, &text(&comparison))?;
+            output_file::write_or_print(file, option, &text(&comparison))?;
             written.push(file.clone());
         }
     }
@@ -74,11 +79,4 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         names.iter().filter(|name| *name != "-").for_each(|name| eprintln!("{name}"));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    if file == Path::new("-") {
-        return std::io::stdout().write_all(text.as_bytes()).context("write to stdout");
-    }
-    std::fs::write(file, text).with_context(|| format!("write {}", file.display()))
 }

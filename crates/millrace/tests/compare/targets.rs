@@ -5,9 +5,11 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::support::compare::postgres_is_here;
+use crate::support::compare::{Place, postgres_is_here};
+use crate::support::filer::Filer;
+use crate::support::fuse::{self, has_fuse};
 use crate::support::ganesha::Ganesha;
-use crate::support::{preload_library, succeed, text};
+use crate::support::{Scratch, millrace, preload_library, succeed, text};
 use results::compare::{Comparison, PathStatus};
 
 /// Every name below `root` with kind, mode, owner, size, modification time and checksum. The root
@@ -95,4 +97,22 @@ fn foreign_export_and_file_system_are_measured_and_left_as_found_even_after_a_ki
     assert!(proof.kind.as_str() == "client_reads" && proof.passed && proof.path_read_bytes > 1 << 20, "{proof:?}");
     assert!(dnfs.runs[0].client["READ"].calls > 0 && dnfs.runs[0].filer.is_empty());
     assert_eq!((memory.arm.as_str(), memory.proof.as_ref().unwrap().kind.as_str()), ("local:memory", "read_calls"));
+}
+
+#[test]
+fn the_process_of_a_mount_and_the_filer_of_its_export_are_found_and_named() {
+    if !postgres_is_here() || !has_fuse() {
+        return;
+    }
+    let scratch = Scratch::new("compare-served");
+    let filer = Filer::start(&scratch, &[]);
+    let directory = scratch.path().join("mount");
+    std::fs::create_dir(&directory).unwrap();
+    let pid = fuse::mount(millrace(), &[], &filer.url, &directory);
+    let place = Place::new();
+    let target = format!("local={}", directory.display());
+    let output = place.compare(&["--path", &target, "--quick", "--dry-run"]).output().unwrap();
+    fuse::end(&directory, pid);
+    let found = format!("served by process {pid} and a server at 127.0.0.1:{} (process {})", filer.port, filer.pid());
+    assert!(output.status.success() && text(&output).contains(&found), "{found}: {}", text(&output));
 }

@@ -49,6 +49,10 @@ pub fn of_record(text: &str, arm: Option<&str>) -> Result<Ours, OrdersError> {
             let comparison: Comparison = serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;
             of_comparison(&comparison, arm).map_err(wrong)
         }
+        kind if let Some(name) = arm => {
+            let what = if kind == Some("orders-like") { "a reading of orders like" } else { "not the record of a comparison" };
+            Err(wrong(format!("it is {what}, which has no configuration {name}: leave --configuration out")))
+        }
         Some("orders-like") => {
             let reading: Reading = serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;
             let from = format!("a reading of {:.0} s of {}", reading.seconds, reading.database_version);
@@ -143,6 +147,8 @@ mod tests {
         assert!((ours.figures.commits_per_s - 25.0).abs() < 1e-9);
         assert!((ours.figures.io_per_commit - built_in().figures.io_per_commit).abs() < 1e-9);
         assert!(built_in().figures.io_per_commit > 0.0);
+        let named = of_record(&serde_json::to_string(&run).unwrap(), Some("zz")).unwrap_err().to_string();
+        assert!(named.contains("no configuration zz") && named.contains("--configuration"), "{named}");
         assert!(of_record("{}", None).is_err() && of_record("rubbish", None).is_err());
     }
 }

@@ -98,6 +98,9 @@ pub struct Run {
     pub client: BTreeMap<String, ProcedureCount>,
     /// Processor time over the interval by owner.
     pub cpu: BTreeMap<String, CpuTime>,
+    /// What served existing storage besides disks of the host; absent if nothing did, on other paths, and in records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served: Option<Served>,
     /// Busy processor seconds of the host, by all processes.
     pub host_busy_s: f64,
     /// Of these, seconds for which the hypervisor gave the processors to other machines (steal time).
@@ -154,6 +157,16 @@ pub struct Run {
     pub folio_bytes: BTreeMap<u64, u64>,
     /// Seconds spent on the steps around the interval, by step.
     pub step_s: BTreeMap<String, f64>,
+}
+
+/// What served a directory or a device that Millrace did not make: clients in processes (FUSE), and servers over NFS or iSCSI.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Served {
+    /// The processes and servers, in a clause.
+    pub by: String,
+    /// Whether all of them are processes of this host, whose processor time `cpu` includes: of clients in `database`, of servers in
+    /// `filer`.
+    pub is_counted: bool,
 }
 
 /// Figures of the load of one run, from the driver's record.

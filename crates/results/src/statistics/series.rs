@@ -13,10 +13,8 @@ pub const RANGE_PERCENT_MAX: f64 = 20.0;
 pub const DRIFT_PERCENT_MAX: f64 = 10.0;
 /// Smallest number of seconds that can be tested: four for each part.
 pub const SECONDS_MIN: usize = 20;
-/// Smallest number of batches for computing an error.
-const BATCHES_MIN: usize = 5;
-/// Intended number of batches: enough for a small t, few enough that each is longer than the correlation of the seconds.
-const BATCHES_AIM: usize = 10;
+/// Smallest number of batches for computing an error: enough for a small t, few enough that each is longer than the correlation of the seconds.
+const BATCHES_MIN: usize = 10;
 
 /// Mean of a series with the error of that mean.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -51,9 +49,9 @@ pub struct SteadySeries {
 /// values, and if a value is not finite.
 #[must_use]
 pub fn series_mean(values: &[f64]) -> Option<SeriesMean> {
-    let size = (values.len() / BATCHES_AIM).max(1);
+    let size = (values.len() / BATCHES_MIN).max(1);
     let batches: Vec<f64> = values.chunks_exact(size).map(mean).collect();
-    if batches.len() < BATCHES_MIN.max(BATCHES_AIM) || values.iter().any(|value| !value.is_finite()) {
+    if batches.len() < BATCHES_MIN || values.iter().any(|value| !value.is_finite()) {
         return None;
     }
     let count = batches.len() as f64;

@@ -2,8 +2,11 @@
 //! stay.
 
 mod fstab;
+mod modprobe;
 mod multipath;
 mod oranfstab;
+
+use std::ops::Range;
 
 use serde::Serialize;
 
@@ -159,19 +162,33 @@ impl Style {
             Self::Mysql => line.split_once('=').map_or(line, |(key, _)| key).to_owned(),
             Self::Postgres => line.split(|sign: char| sign == '=' || sign.is_whitespace()).next()?.to_owned(),
             Self::Limits => line.split_whitespace().take(3).collect::<Vec<_>>().join(" "),
-            // A line with several parameters was not written by apply. It stays, and apply writes
-            // its own file, which is read later.
-            Self::Modprobe => {
-                let mut words = line.strip_prefix("options")?.split_whitespace();
-                let (module, parameter) = (words.next()?, words.next()?);
-                if words.next().is_some() {
-                    return None;
-                }
-                format!("{module}.{}", parameter.split_once('=')?.0)
-            }
+            // Its lines have several keys: `modprobe::last_word`.
+            Self::Modprobe => return None,
             Self::Udev => line.rsplit_once("=\"")?.0.to_owned(),
         };
         Some(self.normal(key.trim()))
+    }
+
+    /// Whether two keys are one in different spellings.
+    pub(super) fn is_same(self, one: &str, other: &str) -> bool {
+        self.normal(one) == self.normal(other)
+    }
+
+    /// The bytes of the last line, without its end, or of the last word that sets a key. In all these files it takes effect.
+    pub(super) fn last_in(self, text: &str, key: &str) -> Option<Range<usize>> {
+        let wanted = self.normal(key);
+        if self == Self::Modprobe {
+            return modprobe::last_word(text, &wanted, |key| self.normal(key));
+        }
+        let (mut end, mut found) = (0, None);
+        for line in text.split_inclusive('\n') {
+            let begin = end;
+            end += line.len();
+            if self.key_of(line).as_ref() == Some(&wanted) {
+                found = Some(begin..end - ending(line).len());
+            }
+        }
+        found
     }
 
     /// The normal form of a key: sysctl allows dots and slashes, MySQL hyphens and underscores, and
@@ -221,22 +238,14 @@ fn assign(text: Option<&str>, style: Style, key: &str, value: &str, rule: &str) 
         Some(text) if !text.trim().is_empty() => text.to_owned(),
         _ => style.header(),
     };
-    let wanted = style.normal(key);
-    // In all these files the last line that sets a key takes effect.
-    let last = text.split_inclusive('\n').enumerate().filter(|(_, line)| style.key_of(line).as_ref() == Some(&wanted)).last();
-    if let Some((at, _)) = last {
-        return replaced(&text, at, &line);
+    if let Some(there) = style.last_in(&text, key) {
+        let mut changed = text;
+        let set = if style == Style::Modprobe { line.rsplit(' ').next().unwrap_or(&line) } else { &line };
+        changed.replace_range(there, set);
+        return changed;
     }
     let newline = if text.ends_with('\n') { "" } else { "\n" };
     format!("{text}{newline}# {rule}\n{line}\n")
-}
-
-/// The text with one line replaced. The line keeps its line end.
-fn replaced(text: &str, at: usize, line: &str) -> String {
-    text.split_inclusive('\n')
-        .enumerate()
-        .map(|(number, old)| if number == at { format!("{line}{}", ending(old)) } else { old.to_owned() })
-        .collect()
 }
 
 /// The end of a line: a newline, carriage return and newline, or nothing.
@@ -297,12 +306,15 @@ mod tests {
 
     #[test]
     fn module_options_and_udev_rules_are_lines_of_their_own() {
-        let text =
-            made(Style::Modprobe, "sunrpc.tcp_slot_table_entries", "128", Some("options sunrpc a=1 tcp_slot_table_entries=16\n"));
-        assert!(
-            text.starts_with("options sunrpc a=1 ") && text.ends_with("options sunrpc tcp_slot_table_entries=128\n"),
-            "{text}"
+        let text = made(
+            Style::Modprobe,
+            "sunrpc.tcp_slot_table_entries",
+            "128",
+            Some("options sunrpc a=1 tcp_slot_table_entries=16 b=2\n"),
         );
+        assert_eq!(text, "options sunrpc a=1 tcp_slot_table_entries=128 b=2\n");
+        let text = made(Style::Modprobe, "sunrpc.tcp_slot_table_entries", "128", Some("options sunrpc a=1\n"));
+        assert!(text.ends_with("a=1\n# some-rule\noptions sunrpc tcp_slot_table_entries=128\n"), "{text}");
         let key = "ACTION==\"add|change\", SUBSYSTEM==\"block\", KERNEL==\"sda\", ATTR{queue/scheduler}";
         let text = made(Style::Udev, key, "none", None);
         assert!(text.ends_with("ATTR{queue/scheduler}=\"none\"\n"));

@@ -131,8 +131,8 @@ impl State {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(self.unusable(error)),
         };
-        let mut numbers: Vec<u32> =
-            entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).take(JOURNALS_MAX as usize).collect();
+        // A limit here would leave out any of them, the newest too: `begin` makes no more than JOURNALS_MAX.
+        let mut numbers: Vec<u32> = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
         numbers.sort_unstable();
         Ok(numbers)
     }
@@ -193,7 +193,11 @@ impl State {
 
     /// Begins a journal.
     pub(super) fn begin(&self, root: &Root, started: &str, steps: &mut Steps) -> Result<Journal, ChangeError> {
-        let number = self.numbers()?.last().map_or(1, |last| last.saturating_add(1));
+        let numbers = self.numbers()?;
+        if numbers.len() >= JOURNALS_MAX as usize {
+            return Err(ChangeError::ManyJournals { folder: self.folder.join("journals") });
+        }
+        let number = numbers.last().map_or(1, |last| last.saturating_add(1));
         let folder = self.journal(number);
         make_folder(&folder, 0o700, steps)?;
         let path = folder.join("journal");
@@ -359,5 +363,20 @@ mod tests {
         assert!(state.journals().unwrap().is_empty());
         fs::write(&path, "{\"entry\":\"fol\n{}\n").unwrap();
         assert!(matches!(state.journals(), Err(ChangeError::Journal { .. })));
+    }
+
+    #[test]
+    fn the_newest_of_many_journals_is_read_and_none_is_begun_beyond_the_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = State::new(folder.path());
+        (1..JOURNALS_MAX).for_each(|number| fs::create_dir_all(state.journal(number)).unwrap());
+        let begin = || state.begin(&Root::new("/"), "2026-11-21T20:00:00Z", &mut Steps::new()).map(|_| ());
+        begin().unwrap();
+        assert!(matches!(begin(), Err(ChangeError::ManyJournals { .. })));
+        // As an earlier version made it.
+        fs::rename(state.journal(JOURNALS_MAX), state.journal(JOURNALS_MAX + 1)).unwrap();
+        fs::create_dir(state.journal(JOURNALS_MAX)).unwrap();
+        let found = state.journals().unwrap();
+        assert!(matches!(found.as_slice(), [(newest, JournalStatus::Open, _)] if *newest == state.journal(JOURNALS_MAX + 1)));
     }
 }

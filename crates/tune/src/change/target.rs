@@ -1,6 +1,7 @@
 //! Where a setting is stored on this host: files, running values, or commands that the user runs.
 
 mod database;
+mod drop_in;
 mod linux;
 mod option_files;
 

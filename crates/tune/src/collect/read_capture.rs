@@ -46,7 +46,7 @@ pub enum CaptureError {
         what: String,
     },
     /// It contains nothing that is known.
-    #[error("find any known file in capture {path}")]
+    #[error("{path} has no file that the auditor knows")]
     Empty {
         /// The capture's path.
         path: String,

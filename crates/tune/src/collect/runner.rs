@@ -48,12 +48,12 @@ impl Runner for HostRunner {
         let mut command = Command::new(program);
         // The environment has only PATH and LC_ALL. PATH also gets the folders of system programs,
         // which an ordinary user's PATH lacks.
-        let path = std::env::var("PATH").unwrap_or_default();
-        command.args(arguments).env_clear().env("PATH", format!("{path}:/usr/sbin:/sbin:/usr/local/sbin")).env("LC_ALL", "C");
+        let path = format!("{}:/usr/sbin:/sbin:/usr/local/sbin", std::env::var("PATH").unwrap_or_default());
+        command.args(arguments).env_clear().env("PATH", &path).env("LC_ALL", "C");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         match command.spawn() {
             Ok(child) => wait(child, COMMAND_TIME_MAX),
-            Err(fault) if fault.kind() == std::io::ErrorKind::NotFound => Ran::Not("there is no such command".to_owned()),
+            Err(fault) if is_missing(program, &path, &fault) => Ran::Not("there is no such command".to_owned()),
             Err(fault) => Ran::Not(fault.to_string()),
         }
     }
@@ -84,6 +84,17 @@ pub(super) const ERRORS: &[&str] = &["[ERROR]", "ERROR:", "error:", "FATAL", "Fa
 
 /// The words with which MariaDB reports that it uses another value instead.
 pub(super) const ADJUSTED: &str = "adjusted to";
+
+/// Whether a program that could not be started is in no directory of a search path. execvp(3) reports EACCES for a missing program if this user
+/// may not search one of the directories.
+fn is_missing(program: &str, path: &str, fault: &std::io::Error) -> bool {
+    let is_there = |directory: std::path::PathBuf| fs::symlink_metadata(directory.join(program)).is_ok();
+    match fault.kind() {
+        std::io::ErrorKind::NotFound => true,
+        std::io::ErrorKind::PermissionDenied => !program.contains('/') && !std::env::split_paths(path).any(is_there),
+        _ => false,
+    }
+}
 
 fn is_denied(text: &[u8]) -> bool {
     String::from_utf8_lossy(text).to_ascii_lowercase().contains(DENIED)
@@ -132,7 +143,8 @@ fn complaint(complaints: &str) -> String {
     let denied = denied.or_else(|| complaints.lines().find(|line| line.contains(ADJUSTED)));
     // The last line of multipath is the error that ended it.
     let timed = || complaints.lines().filter_map(without_time).next_back();
-    denied.or_else(timed).or_else(|| complaints.lines().next()).unwrap_or_default().trim().to_owned()
+    let line = denied.or_else(timed).or_else(|| complaints.lines().next()).unwrap_or_default();
+    without_time(line).unwrap_or(line).trim().to_owned()
 }
 
 /// A line of multipath-tools without its time: `5162.557909 | cannot get kernel dm version`.
@@ -201,10 +213,21 @@ mod tests {
     }
 
     #[test]
+    fn a_program_that_is_nowhere_is_missing_also_if_a_directory_of_path_may_not_be_searched() {
+        let denied = || std::io::Error::from(std::io::ErrorKind::PermissionDenied);
+        assert!(is_missing("no-such-command-at-all", "/root:/usr/bin:/bin", &denied()));
+        assert!(!is_missing("sh", "/root:/usr/bin:/bin", &denied()));
+        assert!(!is_missing("/no/such", "/bin", &denied()));
+        assert!(is_missing("/no/such", "/bin", &std::io::Error::from(std::io::ErrorKind::NotFound)));
+    }
+
+    #[test]
     fn of_multipath_the_last_line_is_the_complaint_and_it_has_no_time() {
         let lines = "5162.557909 | can't set open fds limit to 1048576/1048576\nCheck that device-mapper is available.\n\
                      5162.558000 | cannot get kernel dm version\n";
         assert_eq!(complaint(lines), "cannot get kernel dm version");
+        let denied = "1.2 | couldn't open '/etc/multipath/conf.d': Permission denied\n1.3 | other\n";
+        assert_eq!(complaint(denied), "couldn't open '/etc/multipath/conf.d': Permission denied");
         assert_eq!(complaint("a | b\nc\n"), "a | b");
     }
 

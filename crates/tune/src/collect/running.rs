@@ -52,6 +52,9 @@ fn server(proc: &Path, pid: u32) -> Option<Running> {
         "mysqld" | "mariadbd" => Database::Mysql,
         _ => return None,
     };
+    if words.iter().any(|word| is_of_comparison(word)) {
+        return None;
+    }
     let uid = fs::metadata(&at).ok()?.uid();
     let mut found = Running::of(database, pid, uid);
     if database == Database::Postgres {
@@ -63,6 +66,11 @@ fn server(proc: &Path, pid: u32) -> Option<Running> {
     let config = found.config.as_deref().or_else(|| (database == Database::Mysql).then(|| usual().unwrap_or(MYSQL_FILES[0])));
     found.is_elsewhere = config.is_some_and(|config| is_elsewhere(proc, &at, config));
     Some(found)
+}
+
+/// Whether a word of a command line names a directory of a `millrace compare`, whose server is temporary and keeps no setting.
+fn is_of_comparison(word: &str) -> bool {
+    word.split('/').skip(1).any(|part| part.starts_with(host::COMPARISON_DIRECTORY))
 }
 
 /// Whether the process sees another file under this name. A unit with private folders has its own
@@ -281,6 +289,10 @@ mod tests {
         process(&proc, 12, 10, &["/usr/lib/postgresql/15/bin/postgres", "-D", "elsewhere"], &data);
         process(&proc, 20, 1, &["/usr/sbin/mariadbd", "--datadir=/srv/my", "--socket=/run/my.sock", "--skip-networking"], &data);
         process(&proc, 30, 1, &["bash", "-c", "postgres"], &data);
+        // Of a comparison over Direct NFS: its files are nowhere on this host, its socket is.
+        let socket = "/var/tmp/millrace-compare-4426-0128d3d7/run";
+        process(&proc, 40, 1, &["/usr/bin/postgres", "-D", "/millrace-db/datadir", "-k", socket], &data);
+        process(&proc, 41, 1, &["/usr/sbin/mariadbd", &format!("--socket={socket}/my.sock")], &data);
         let found = servers(&proc);
         let [postgres, maria] = found.as_slice() else { panic!("{found:?}") };
         let data = data.display().to_string();

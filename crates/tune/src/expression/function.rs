@@ -127,8 +127,8 @@ fn version(text: &str) -> Option<Vec<u64>> {
 }
 
 /// Whether a pattern matches the complete text. `*` matches any sequence of characters, `?` any
-/// one.
-pub(super) fn like(text: &str, pattern: &str) -> bool {
+/// one. Only the last star is tried again, so the work is at most the product of both lengths.
+pub(crate) fn like(text: &str, pattern: &str) -> bool {
     let text: Vec<char> = text.chars().collect();
     let pattern: Vec<char> = pattern.chars().collect();
     let (mut t, mut p) = (0, 0);

@@ -56,7 +56,7 @@ fn object(name: &str) -> String {
 fn cure(name: &str, reason: &str) -> String {
     let is_of = |prefix: &str| name.starts_with(prefix);
     let can_be_asked = is_of("postgres.") || is_of("mysql.");
-    let is_denied = ["permission denied", "may not", "not permitted"].iter().any(|word| reason.contains(word));
+    let is_denied = ["permission denied", "may not", "not permitted"].iter().any(|word| reason.to_lowercase().contains(word));
     let is_absent =
         ["was not collected", "is not in the capture", "left out of what is read"].iter().any(|word| reason.contains(word));
     let command = reason.split_once(": ").map(|(command, _)| command).filter(|command| !command.starts_with('/'));
@@ -119,6 +119,11 @@ mod tests {
                 "multipath_map: multipath -l: cannot get kernel dm version",
                 "the list of multipath maps: multipath -l: cannot get kernel dm version",
                 "run `multipath -l` to see why it fails",
+            ),
+            (
+                "multipath_map: multipath -l: couldn't open configuration dir '/etc/multipath/conf.d': Permission denied",
+                "the list of multipath maps: multipath -l: couldn't open configuration dir '/etc/multipath/conf.d': Permission denied",
+                "run the audit as root",
             ),
             ("mount.proto", "proto of the mount", ""),
             ("site.direct_nfs", "site.direct_nfs", "write it into a site file and name the file with --site"),

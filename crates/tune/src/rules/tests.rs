@@ -123,3 +123,12 @@ fn built_in_rules_are_good() {
         panic!("{error}");
     }
 }
+
+#[test]
+fn every_kind_that_a_rule_takes_each_of_is_known() {
+    let built_in = built_in().unwrap();
+    for kind in built_in.rules().iter().filter_map(|loaded| loaded.rule.each.as_deref()) {
+        assert!(KINDS.contains(&kind), "{kind}");
+    }
+    assert!(KINDS.is_sorted());
+}

@@ -102,6 +102,33 @@ fn a_file_that_is_read_later_is_the_one_that_changes() {
 }
 
 #[test]
+fn a_module_parameter_changes_where_modprobe_reads_it_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let setting = "{ kind = \"modprobe\", key = \"sunrpc.tcp_slot_table_entries\", value = \"128\" }";
+    let changed = || {
+        let plan = planned(folder.path(), &linux(), None, setting);
+        let group = &plan.groups[0];
+        (group.files[0].path.clone(), group.files[0].diff.clone(), group.changes[0].remarks.join("; "))
+    };
+    assert_eq!(changed().0, "/etc/modprobe.d/60-millrace.conf");
+    // A parameter of the same file, and in a file of the administrator that is read later.
+    let others = "options sunrpc a=1 \\\n tcp_slot_table_entries=16 b=2\n";
+    write(folder.path(), "etc/modprobe.d/sunrpc.conf", others);
+    let (path, diff, remarks) = changed();
+    assert_eq!(path, "/etc/modprobe.d/sunrpc.conf");
+    assert!(diff.contains("-tcp_slot_table_entries=16\n+tcp_slot_table_entries=128\n"), "{diff}");
+    assert!(remarks.contains("is read after /etc/modprobe.d/60-millrace.conf"), "{remarks}");
+    // A file of a package that it masks counts no more; another one that is read later is not edited.
+    write(folder.path(), "usr/lib/modprobe.d/sunrpc.conf", others);
+    assert_eq!(changed().0, "/etc/modprobe.d/sunrpc.conf");
+    write(folder.path(), "usr/lib/modprobe.d/zz.conf", others);
+    write(folder.path(), "proc/cmdline", "quiet sunrpc.tcp_slot_table_entries=2\n");
+    let (path, _, remarks) = changed();
+    assert_eq!(path, "/etc/modprobe.d/zz.millrace.conf");
+    assert!(remarks.contains("/usr/lib/modprobe.d/zz.conf, of a package") && remarks.contains("/proc/cmdline"), "{remarks}");
+}
+
+#[test]
 fn two_rules_that_contradict_are_not_both_done() {
     let folder = tempfile::tempdir().unwrap();
     let mut rules = Rules::default();

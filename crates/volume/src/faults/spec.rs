@@ -155,6 +155,9 @@ pub enum FaultError {
     /// A word after the kind that is not `key=value`, or has an unknown key.
     #[error("unknown key {0:?}; keys are {known}", known = names(KEYS))]
     Key(String),
+    /// A key that an earlier word has.
+    #[error("{0} is given twice: write it once")]
+    Twice(String),
     /// A value that is not valid for its key.
     #[error("{key}={value}: expected {wanted}")]
     Value {
@@ -215,9 +218,15 @@ impl FaultSpec {
         let first = words.next().unwrap_or_default();
         let kind = FaultKind::ALL.into_iter().find(|kind| kind.name() == first);
         let mut spec = Self::new(kind.ok_or_else(|| FaultError::Kind(first.to_owned()))?);
+        let mut given = Vec::new();
         for word in words.filter(|word| !word.is_empty()) {
             let (key, value) = word.split_once('=').ok_or_else(|| FaultError::Key(word.to_owned()))?;
-            spec.set(key.trim(), value.trim())?;
+            let key = key.trim();
+            if given.contains(&key) {
+                return Err(FaultError::Twice(key.to_owned()));
+            }
+            given.push(key);
+            spec.set(key, value.trim())?;
         }
         spec.check()?;
         Ok(spec)
@@ -375,6 +384,7 @@ mod tests {
             ("eoi", "\"eoi\" is not a kind"),
             ("eio,on", "unknown key \"on\""),
             ("eio,rat=1", "unknown key \"rat\"; keys are on, path"),
+            ("eio,rate=0.5,on=write, rate =1", "rate is given twice"),
             ("eio,rate=0", "above 0, at most 1"),
             ("eio,rate=NaN", "above 0, at most 1"),
             ("eio,times=0", "1 or more"),

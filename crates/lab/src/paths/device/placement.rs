@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use results::compare::{Carried, ProofSource};
+use results::compare::{Carried, ProofSource, Served};
 
 use super::software_fc;
 use crate::database::cluster::Server;
@@ -124,6 +124,22 @@ struct DeviceStorage {
 impl Storage for DeviceStorage {
     fn command_prefix(&self) -> &[OsString] {
         self.files.command_prefix()
+    }
+
+    fn database_started(&mut self) -> Result<(), LabError> {
+        self.files.database_started()
+    }
+
+    fn clients(&self) -> Vec<u32> {
+        self.files.clients()
+    }
+
+    fn other_servers(&self) -> Vec<u32> {
+        self.files.other_servers()
+    }
+
+    fn served(&self) -> Option<Served> {
+        self.files.served()
     }
 
     fn delays_calls(&self) -> bool {

@@ -12,9 +12,15 @@ pub(crate) fn step_words(step: &HistoryStep) -> String {
 }
 
 /// The displayed commit, or else the version.
-pub(super) fn point_name(point: &HistoryPoint) -> String {
+/// The commit of a point, or the version of Millrace if its records name no commit.
+pub(crate) fn point_name(point: &HistoryPoint) -> String {
     let short = |commit: &String| commit.chars().take(12).collect();
     point.commit.as_ref().map_or_else(|| format!("version {}", point.version), short)
+}
+
+/// The heading above the names of points.
+pub(crate) fn point_heading(points: &[HistoryPoint]) -> &'static str {
+    if points.iter().all(|point| point.commit.is_some()) { "commit" } else { "commit or version" }
 }
 
 pub(super) fn interval_words(interval: &MeanInterval) -> String {

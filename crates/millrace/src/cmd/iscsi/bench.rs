@@ -57,6 +57,7 @@ struct PathRecord {
 }
 
 pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
+    args.load.check(&[("--fua", args.fua)])?;
     if args.load.bs.contains(&0) {
         return Err(refusal("measure with --bs 0: a command carries at least one block", "PostgreSQL's block is --bs 8k"));
     }

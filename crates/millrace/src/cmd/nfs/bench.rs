@@ -31,9 +31,9 @@ pub(super) struct Bench {
     /// Part of the file that is used [default: all of it], or size of the file that is created [default: 256 MiB]
     #[arg(long, value_parser = bytes)]
     size: Option<u64>,
-    /// Stability of each write (RFC 1813 stable_how)
-    #[arg(long, value_enum, default_value = "file")]
-    stable: Stable,
+    /// Stability of each write (RFC 1813 stable_how) [default: file]
+    #[arg(long, value_enum)]
+    stable: Option<Stable>,
     /// Create and fill the file if it does not exist
     #[arg(long)]
     create: bool,
@@ -67,6 +67,7 @@ struct Report {
 }
 
 pub(super) fn run(args: &Bench) -> anyhow::Result<()> {
+    args.load.check(&[("--stable", args.stable.is_some())])?;
     if args.load.bs.contains(&0) {
         return Err(refusal("measure with --bs 0: a call carries at least one byte", "PostgreSQL's block is --bs 8k"));
     }
@@ -154,13 +155,13 @@ fn one(args: &Bench, target: &Target, file: &FileHandle, (bs, depth): (u64, u16)
         _ if args.load.rw.is_mixed() => call.of_threads(depth, &mut meter)?,
         _ => call.many_at_a_time(depth, &mut meter)?,
     }
-    if args.load.rw.is_write() && args.stable == Stable::Unstable {
+    if args.load.rw.is_write() && args.stable == Some(Stable::Unstable) {
         client.commit(file).with_context(|| format!("commit {}", target.url))?;
     }
     let after = client.counters();
     Ok(Report {
         rates: meter.rates(blocks * bs),
-        stable: args.load.rw.is_write().then(|| lower_case(&args.stable)),
+        stable: args.load.rw.is_write().then(|| lower_case(&args.stable.unwrap_or(Stable::File))),
         no_data,
         resends: after.resends - before.resends,
         reconnects: after.reconnects - before.reconnects,
@@ -285,9 +286,9 @@ impl Calls<'_> {
 impl Bench {
     const fn promise(&self) -> Stability {
         match self.stable {
-            Stable::File => Stability::FileSync,
-            Stable::Data => Stability::DataSync,
-            Stable::Unstable => Stability::Unstable,
+            None | Some(Stable::File) => Stability::FileSync,
+            Some(Stable::Data) => Stability::DataSync,
+            Some(Stable::Unstable) => Stability::Unstable,
         }
     }
 }

@@ -5,6 +5,8 @@ use orders::any::AnyDatabase;
 use orders::database::Mode;
 use orders::postgres::{ConnectionOptions, Postgres};
 
+use crate::error_printing::refusal;
+
 #[derive(Parser)]
 pub(super) struct DatabaseArgs {
     /// Database: its name, a libpq URL or key=value list, or mysql://USER@HOST:PORT/ (?socket=PATH), or, in a
@@ -39,6 +41,9 @@ impl DatabaseArgs {
 
     /// Like [`Self::open`], for commands that need PostgreSQL.
     pub(super) fn open_postgres(&self) -> anyhow::Result<Postgres> {
+        if self.portable {
+            return Err(refusal("use --portable here: this command reads counters that only PostgreSQL has", "leave it out"));
+        }
         let database = Postgres::open(&self.options())?;
         warn(database.warning());
         Ok(database)

@@ -43,7 +43,7 @@ pub(super) struct CoordinationArgs {
           value_parser = whole("", 1..=orders::limits::DRIVERS_MAX, 2))]
     driver: Option<u32>,
     /// Seconds to wait for the other drivers
-    #[arg(long, value_name = "SECONDS", default_value_t = 120,
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, requires = "results_db",
           value_parser = whole::<u64>("seconds", 1..=86_400, 120))]
     barrier_timeout: u64,
 }

@@ -9,6 +9,7 @@ use anyhow::Context;
 use clap::Parser;
 use orders::like::{self, Likeness};
 
+use crate::cmd::output_file;
 use crate::cmd::values::whole;
 use crate::error_printing::hinted;
 
@@ -69,9 +70,8 @@ pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         eprintln!();
     }
     if let Some(path) = &args.save {
-        let mut json = serde_json::to_vec_pretty(&reading)?;
-        json.push(b'\n');
-        std::fs::write(path, json).with_context(|| format!("write the reading {}", path.display()))?;
+        let json = format!("{}\n", serde_json::to_string_pretty(&reading)?);
+        output_file::write(path, "--save", &json)?;
     }
     let likeness = like::compare(reading, &ours);
     if args.json {

@@ -19,7 +19,7 @@ use super::record::RecordFile;
 use super::{coordinated, text};
 use crate::cmd::interrupts::Interrupts;
 use crate::cmd::values::{decimal, whole};
-use crate::error_printing::{print_error, refusal};
+use crate::error_printing::{hinted, print_error, refusal};
 
 /// Workers of an open load if the options name no number.
 const OPEN_USERS: u32 = 16;
@@ -68,16 +68,15 @@ pub(super) struct Args {
     /// Open model: transactions of all kinds, as N/s or N/min
     #[arg(long, value_name = "RATE")]
     rate: Option<Rate>,
-    /// Open model: distribution of the times between arrivals
-    #[arg(long, value_enum, default_value_t = ArrivalsArg::Constant)]
-    arrivals: ArrivalsArg,
-    /// Open model: due transactions that may wait; more are refused and counted
-    #[arg(long, value_name = "N", default_value_t = orders::limits::DUE_QUEUE_DEFAULT,
-          value_parser = whole("transactions", 1..=orders::limits::DUE_QUEUE_MAX, 1_000))]
-    queue: u32,
-    /// Paced model: factor of keying and think times; with another factor than 1 the record says that times are scaled
-    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = decimal("", TIME_SCALE_MIN..=TIME_SCALE_MAX, 0.1))]
-    time_scale: f64,
+    /// Open model: distribution of the times between arrivals [default: constant]
+    #[arg(long, value_enum)]
+    arrivals: Option<ArrivalsArg>,
+    /// Open model: due transactions that may wait; more are refused and counted [default: 100000]
+    #[arg(long, value_name = "N", value_parser = whole("transactions", 1..=orders::limits::DUE_QUEUE_MAX, 1_000))]
+    queue: Option<u32>,
+    /// Paced model: factor of keying and think times; with another factor than 1 the record says that times are scaled [default: 1]
+    #[arg(long, value_name = "X", value_parser = decimal("", TIME_SCALE_MIN..=TIME_SCALE_MAX, 0.1))]
+    time_scale: Option<f64>,
     /// Work on the first N warehouses only [default: all]
     #[arg(long, value_name = "N", value_parser = whole("warehouses", 1..=orders::limits::WAREHOUSES_MAX, 10))]
     active_warehouses: Option<u32>,
@@ -110,9 +109,9 @@ pub(super) struct Args {
     /// read-committed, others their own default]
     #[arg(long, value_enum, value_name = "LEVEL")]
     isolation_level: Option<IsolationArg>,
-    /// How the next transaction is chosen
-    #[arg(long, value_enum, default_value_t = MixArg::Deck)]
-    mix: MixArg,
+    /// How the next transaction is chosen [default: deck]
+    #[arg(long, value_enum)]
+    mix: Option<MixArg>,
     /// Weights of New-Order, Payment, Order-Status, Delivery, Stock-Level; means --mix weights
     #[arg(long, value_name = "N,P,O,D,S")]
     weights: Option<Weights>,
@@ -139,6 +138,9 @@ pub(super) struct Args {
     /// Write these two lines to this open file descriptor instead
     #[arg(long, value_name = "FD", value_parser = whole("", 0..=i32::MAX as u32, 3))]
     marks_fd: Option<u32>,
+    /// Check the options and end: what a comparison does with those of its tunings before it creates anything
+    #[arg(long, hide = true)]
+    check_options: bool,
     #[command(flatten)]
     coordination: coordinated::CoordinationArgs,
 }
@@ -208,32 +210,43 @@ impl IsolationArg {
 
 impl Args {
     fn model(&self) -> anyhow::Result<LoadModel> {
-        if self.model != ModelArg::Open && self.rate.is_some() {
-            anyhow::bail!("--rate is for --model open: the other models have no rate of their own");
+        let of_open = [
+            ("--rate", self.rate.is_some(), "no rate of their own"),
+            ("--arrivals", self.arrivals.is_some(), "no arrivals of their own"),
+            ("--queue", self.queue.is_some(), "no queue of due transactions"),
+        ];
+        if let Some((option, _, lack)) = of_open.iter().find(|(_, is_given, _)| *is_given && self.model != ModelArg::Open) {
+            anyhow::bail!("{option} is for --model open: the other models have {lack}");
         }
-        if self.model != ModelArg::Paced && self.time_scale != 1.0 {
+        if self.model != ModelArg::Paced && self.time_scale.is_some() {
             anyhow::bail!("--time-scale is for --model paced: the other models have no keying and think times");
         }
         Ok(match self.model {
             ModelArg::Closed => LoadModel::Closed,
-            ModelArg::Paced => LoadModel::Paced { time_scale: self.time_scale },
+            ModelArg::Paced => LoadModel::Paced { time_scale: self.time_scale.unwrap_or(1.0) },
             ModelArg::Open => {
                 let rate = self.rate.context("--model open needs --rate, such as --rate 200/s")?;
                 let arrivals = match self.arrivals {
-                    ArrivalsArg::Constant => Arrivals::Constant,
-                    ArrivalsArg::Poisson => Arrivals::Poisson,
+                    None | Some(ArrivalsArg::Constant) => Arrivals::Constant,
+                    Some(ArrivalsArg::Poisson) => Arrivals::Poisson,
                 };
-                LoadModel::Open { rate, arrivals, queue_limit: self.queue }
+                LoadModel::Open { rate, arrivals, queue_limit: self.queue.unwrap_or(orders::limits::DUE_QUEUE_DEFAULT) }
             }
         })
     }
 
-    fn mix(&self) -> MixRule {
-        match (self.mix, self.weights) {
+    fn mix(&self) -> anyhow::Result<MixRule> {
+        Ok(match (self.mix, self.weights) {
+            (Some(MixArg::Deck), Some(_)) => {
+                return Err(refusal(
+                    "--weights is for --mix weights: a deck has fixed numbers of each transaction",
+                    "leave one out",
+                ));
+            }
             (_, Some(weights)) => MixRule::Weights(weights),
-            (MixArg::Weights, None) => MixRule::Weights(WEIGHTS_DEFAULT),
-            (MixArg::Deck, None) => MixRule::Deck,
-        }
+            (Some(MixArg::Weights), None) => MixRule::Weights(WEIGHTS_DEFAULT),
+            (Some(MixArg::Deck) | None, None) => MixRule::Deck,
+        })
     }
 
     async fn options<D: Database>(&self, database: &D) -> anyhow::Result<RunOptions> {
@@ -267,7 +280,7 @@ impl Args {
             warmup_s: self.warmup,
             measured_s: self.seconds,
             seed: self.seed.unwrap_or_else(random_seed),
-            mix: self.mix(),
+            mix: self.mix()?,
             ack_log: self.ack_log.clone(),
             reconnect: self.reconnect,
             first_user: 0,
@@ -279,6 +292,11 @@ impl Args {
 
 /// Runs the load and writes its record.
 pub(super) async fn run(args: Args) -> anyhow::Result<ExitCode> {
+    args.model()?;
+    args.mix()?;
+    if args.check_options {
+        return Ok(ExitCode::SUCCESS);
+    }
     let record = args.record.as_deref().map(RecordFile::prepare).transpose()?;
     let isolation = args.isolation_level.map(IsolationArg::level);
     let database = args.database.open(args.mode.into())?.with_isolation(isolation)?;
@@ -343,10 +361,10 @@ fn random_seed() -> u64 {
 }
 
 fn open_marks(fd: u32) -> anyhow::Result<std::fs::File> {
-    std::fs::OpenOptions::new()
-        .write(true)
-        .open(format!("/dev/fd/{fd}"))
-        .with_context(|| format!("descriptor {fd} of --marks-fd is not open for writing"))
+    let open = std::fs::OpenOptions::new().write(true).open(format!("/dev/fd/{fd}"));
+    open.with_context(|| format!("descriptor {fd} of --marks-fd is not open for writing")).map_err(|error| {
+        hinted(error, format!("open it where the command is started, as in: millrace orders run … --marks-fd {fd} {fd}>FILE"))
+    })
 }
 
 fn mark(on_stderr: bool, descriptor: Option<&mut std::fs::File>, text: &str) {

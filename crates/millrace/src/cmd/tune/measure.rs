@@ -87,7 +87,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "DIR")]
     pg_bin: Option<PathBuf>,
     /// Print the effect of each rule as JSON
-    #[arg(long)]
+    #[arg(long, conflicts_with = "dry_run")]
     json: bool,
 }
 

@@ -13,9 +13,6 @@ const FAMILIES: &[(&str, &[&str])] = &[
     ("actimeo", &["actimeo"]),
 ];
 
-/// Options that begin with `no` and share no family with the option without `no`.
-const PLAIN: &[&str] = &["nodiratime", "nodev", "noauto", "nofail", "noexec", "nouser", "norelatime", "nostrictatime"];
-
 /// The text with one option of one mount changed. All other bytes stay.
 pub(super) fn changed(text: &str, point: &str, option: &str, value: Option<&str>) -> Result<String, String> {
     let mut found = None;
@@ -53,7 +50,7 @@ pub(crate) fn options_of(text: &str, point: &str) -> Option<String> {
 /// The name of the family that an option belongs to. Options of one family exclude each other.
 pub(super) fn family(option: &str) -> &str {
     let named = FAMILIES.iter().find(|(_, members)| members.contains(&option)).map(|(name, _)| *name);
-    named.unwrap_or_else(|| if PLAIN.contains(&option) { option } else { option.strip_prefix("no").unwrap_or(option) })
+    named.unwrap_or_else(|| option.strip_prefix("no").unwrap_or(option))
 }
 
 struct Fields<'a> {
@@ -139,6 +136,8 @@ mod tests {
         assert_eq!(with("nfsvers=4.0,v3", "vers", Some("4.1")), "vers=4.1");
         assert_eq!(with("nolock,nofail,nodiratime", "lock", None), "lock,nofail,nodiratime");
         assert_eq!(with("rw,noatime", "norelatime", None), "rw,noatime,norelatime");
+        assert_eq!(with("rw,auto,hard", "noauto", None), "rw,noauto,hard");
+        assert_eq!(with("dev,noexec", "exec", None), "dev,exec");
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub(super) fn changed(
     let mut out = String::with_capacity(text.len());
     for (line, place) in text.split_inclusive('\n').zip(places) {
         let body = body(line);
-        let here = first(body) == key && !body.contains(['{', '}']) && inside(&blocks, place, section, device);
+        let here = first(body) == key && !has(body, '{') && !has(body, '}') && inside(&blocks, place, section, device);
         if !here {
             out.push_str(line);
             continue;
@@ -56,7 +56,7 @@ fn blocks(text: &str) -> (Vec<Block>, Vec<Option<usize>>) {
     for line in text.split_inclusive('\n') {
         let body = body(line);
         let word = first(body).trim_matches(['{', '}']);
-        if body.contains('{') {
+        if has(body, '{') {
             let name = if word.is_empty() { std::mem::take(&mut named) } else { word.to_owned() };
             blocks.push(Block { name, parent: open, ..Block::default() });
             open = Some(blocks.len() - 1);
@@ -70,7 +70,7 @@ fn blocks(text: &str) -> (Vec<Block>, Vec<Option<usize>>) {
                 _ => {}
             }
         }
-        if body.contains('}') {
+        if has(body, '}') {
             open = open.and_then(|open| blocks.get(open)).and_then(|block| block.parent);
         }
         if !word.is_empty() {
@@ -96,7 +96,21 @@ fn inside(blocks: &[Block], mut place: Option<usize>, section: &str, device: Opt
 
 /// A line without its comment.
 fn body(line: &str) -> &str {
-    line.split(['#', '!']).next().unwrap_or("")
+    outside_quotes(line).find(|(_, sign)| matches!(sign, '#' | '!')).and_then(|(at, _)| line.get(..at)).unwrap_or(line)
+}
+
+/// Whether a line has a sign outside quotes.
+fn has(line: &str, sign: char) -> bool {
+    outside_quotes(line).any(|(_, one)| one == sign)
+}
+
+/// The signs of a line that are not inside double quotes, with their places.
+fn outside_quotes(line: &str) -> impl Iterator<Item = (usize, char)> {
+    let mut is_quoted = false;
+    line.char_indices().filter(move |(_, sign)| {
+        is_quoted ^= *sign == '"';
+        !is_quoted
+    })
 }
 
 fn first(body: &str) -> &str {
@@ -135,6 +149,15 @@ mod tests {
         assert_eq!(after, format!("devices {{\n{}{}}}\n", block("EMC"), block("NETAPP").replace("fail", "queue")));
         let other = ("IBM".to_owned(), "LUN".to_owned());
         assert!(changed(&conf, "device", Some(&other), "no_path_retry", "queue").is_err());
+    }
+
+    #[test]
+    fn signs_of_comments_and_blocks_inside_quotes_are_text() {
+        let conf = "devices {\n device { # one\n  vendor \"A#1\"\n  product \"^{x!}\"\n  features \"1 # 2\" ! old\n }\n}\n";
+        let device = ("A#1".to_owned(), "^{x!}".to_owned());
+        let after = changed(conf, "device", Some(&device), "features", "0").unwrap();
+        assert_eq!(after, conf.replace("\"1 # 2\" ! old", "0"));
+        assert!(changed(conf, "device", Some(&("A".to_owned(), "x".to_owned())), "features", "0").is_err());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use results::audit::Activation;
 
-use super::linux::drop_in;
+use super::drop_in::{self, Folders};
 use super::option_files::{included_last, main_files};
 use super::{Part, Resolved, Run, assigned, family, now, outweighs, text_for, unfit};
 use crate::change::commands::{alter_system, identifier};
@@ -147,7 +147,8 @@ pub(super) fn postgres(setting: &Resolved<'_>, facts: &Facts, root: &Root, remar
         );
         return by_statement();
     }
-    vec![drop_in(setting, root, &folder, "conf", Style::Postgres, None, remarks)]
+    let folders = Folders { own: &folder, others: &[], suffix: "conf", last: None };
+    vec![drop_in::part(setting, root, &folders, Style::Postgres, remarks)]
 }
 
 /// The line that the user edits if the server is stopped and so accepts no statement.

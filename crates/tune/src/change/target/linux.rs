@@ -1,18 +1,33 @@
 //! Settings of Linux: kernel, modules, mounts, limits, devices, iSCSI, multipath.
 
+use super::drop_in::{self, Folders};
 use super::{DROP_IN, Part, Resolved, assigned};
 use crate::change::edit::{Edit, Style, options_of, sysctl_path};
-use crate::change::limits::DROP_INS_MAX;
 use crate::change::root::Root;
 use crate::collect::other_of_pair;
 use crate::facts::{Facts, Value};
 use crate::rule::SettingKind;
 
+/// Folders of sysctl(8) and systemd-sysctl(8).
+const SYSCTL: Folders<'_> = Folders {
+    own: "/etc/sysctl.d",
+    others: &["/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d"],
+    suffix: "conf",
+    last: Some("/etc/sysctl.conf"),
+};
+/// Folders of kmod (modprobe.d(5)).
+const MODPROBE: Folders<'_> = Folders {
+    own: "/etc/modprobe.d",
+    others: &["/run/modprobe.d", "/usr/local/lib/modprobe.d", "/usr/lib/modprobe.d", "/lib/modprobe.d"],
+    suffix: "conf",
+    last: None,
+};
+
 /// The parts of a change; `None` for a kind of setting that Linux does not have.
 pub(super) fn parts(setting: &Resolved<'_>, facts: &Facts, root: &Root, remarks: &mut Vec<String>) -> Option<Vec<Part>> {
     Some(match setting.change.target.kind {
         SettingKind::Sysctl => sysctl(setting, root, remarks),
-        SettingKind::Modprobe => modprobe(setting, root),
+        SettingKind::Modprobe => modprobe(setting, root, remarks),
         SettingKind::FstabOption => fstab(setting, root),
         SettingKind::Limits => limits(setting, root, remarks),
         SettingKind::Udev => udev(setting, root),
@@ -47,47 +62,12 @@ fn sysctl(setting: &Resolved<'_>, root: &Root, remarks: &mut Vec<String>) -> Vec
     } else {
         remarks.push(format!("{path} is not there now (its module may not be loaded): only the file is written"));
     }
-    let file = drop_in(setting, root, "/etc/sysctl.d", "conf", Style::Sysctl, Some("/etc/sysctl.conf"), remarks);
+    let file = drop_in::part(setting, root, &SYSCTL, Style::Sysctl, remarks);
     parts.push(file);
     parts
 }
 
-/// Millrace's file of a drop-in folder. If a file that is read later sets the same key, its line is
-/// edited instead.
-pub(super) fn drop_in(
-    setting: &Resolved<'_>,
-    root: &Root,
-    folder: &str,
-    suffix: &str,
-    style: Style,
-    last: Option<&str>,
-    remarks: &mut Vec<String>,
-) -> Part {
-    let ours = format!("{folder}/{DROP_IN}.{suffix}");
-    let edit = assigned(setting, style, setting.key());
-    let place = edit.place();
-    let mut later: Vec<String> = Vec::new();
-    if let Ok(names) = root.resolve(folder).and_then(|real| std::fs::read_dir(root.host(&real))) {
-        let names = names.take(DROP_INS_MAX).flatten().filter_map(|entry| entry.file_name().into_string().ok());
-        later.extend(
-            names.filter(|name| name.ends_with(&format!(".{suffix}")) && name.as_str() > &*format!("{DROP_IN}.{suffix}")),
-        );
-    }
-    later.sort();
-    let mut later: Vec<String> = later.into_iter().map(|name| format!("{folder}/{name}")).collect();
-    later.extend(last.map(str::to_owned));
-    let sets = |path: &&String| {
-        let text = root.read_text(path).ok().flatten().unwrap_or_default();
-        text.lines().any(|line| style.key_of(line).as_ref() == Some(&place))
-    };
-    let winner = later.iter().rev().find(sets).cloned();
-    if let Some(winner) = &winner {
-        remarks.push(format!("{winner} sets it too and is read after {ours}: its line is the one that changes"));
-    }
-    Part::File { path: winner.unwrap_or(ours), edit }
-}
-
-fn modprobe(setting: &Resolved<'_>, root: &Root) -> Vec<Part> {
+fn modprobe(setting: &Resolved<'_>, root: &Root, remarks: &mut Vec<String>) -> Vec<Part> {
     let Some((module, parameter)) = setting.key().split_once('.') else {
         return vec![Part::ByHand { text: format!("{}: {} names no parameter of a module", setting.rule, setting.key()) }];
     };
@@ -96,8 +76,12 @@ fn modprobe(setting: &Resolved<'_>, root: &Root) -> Vec<Part> {
     if fits_path(&running) && writable(root, &running) {
         parts.push(Part::Running { path: running, value: setting.value().to_owned(), moves: Vec::new() });
     }
-    let path = format!("/etc/modprobe.d/{DROP_IN}.conf");
-    parts.push(Part::File { path, edit: assigned(setting, Style::Modprobe, setting.key()) });
+    parts.push(drop_in::part(setting, root, &MODPROBE, Style::Modprobe, remarks));
+    let at_boot = root.read_text("/proc/cmdline").ok().flatten().unwrap_or_default();
+    if at_boot.split_whitespace().any(|word| Style::Modprobe.is_same(word.split('=').next().unwrap_or_default(), setting.key())) {
+        remarks
+            .push("the kernel's command line (/proc/cmdline) sets it too, and takes precedence: change it there too".to_owned());
+    }
     parts
 }
 
@@ -160,7 +144,8 @@ fn limits(setting: &Resolved<'_>, root: &Root, remarks: &mut Vec<String>) -> Vec
         return vec![Part::ByHand { text: format!("{}: {} is not USER TYPE ITEM", setting.rule, setting.key()) }];
     }
     remarks.push("a login, or a start of the service, takes it".to_owned());
-    vec![drop_in(setting, root, "/etc/security/limits.d", "conf", Style::Limits, None, remarks)]
+    let folders = Folders { own: "/etc/security/limits.d", others: &[], suffix: "conf", last: None };
+    vec![drop_in::part(setting, root, &folders, Style::Limits, remarks)]
 }
 
 fn udev(setting: &Resolved<'_>, root: &Root) -> Vec<Part> {

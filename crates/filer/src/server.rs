@@ -308,9 +308,9 @@ mod tests {
     use super::*;
     use crate::connections::connection::tests::connected;
     use crate::connections::delivery::Delivery;
+    use crate::nfs::exactly_once::{Attempt, Claim, Sender};
     use crate::nfs::filer::Config;
     use crate::nfs::policy::{Policy, Rights};
-    use crate::nfs::reply_cache::{CallKey, Claim, Sender};
 
     #[test]
     fn a_power_cut_that_is_refused_forgets_no_stored_reply_and_one_that_is_made_forgets_them() {
@@ -323,17 +323,17 @@ mod tests {
         let server =
             Server::new(Filer::new(Config { exports, only: None, port: 2049 }), Vec::new(), None, iscsi::Settings::default());
         let sender = Sender { client: [127, 0, 0, 1].into(), connection: Delivery::default(), channel: None };
-        match server.filer.replies.claim(CallKey::new(Xid(1), b"call"), &sender) {
-            Claim::First(running) => running.done(b"reply", true),
-            Claim::Repeat(..) | Claim::InProgress => panic!("claimed before"),
+        match server.filer.once.claim(&Attempt { xid: Xid(1), record: b"call", sender }) {
+            Claim::New(execution) => execution.answered(b"reply", true),
+            Claim::Answered(..) | Claim::InProgress => panic!("claimed before"),
         };
         // A connection that does not end.
         let (connection, _peer) = connected();
         let id = server.connections().add(&connection, Pool::Nfs).unwrap();
         assert!(matches!(server.power_cut_by(Instant::now()), Err(volume::Error::Busy)));
-        assert_eq!(server.filer.replies.contents().replies, 1);
+        assert_eq!(server.filer.once.contents().replies, 1);
         server.connections().remove(id);
         assert!(server.power_cut().is_ok());
-        assert_eq!(server.filer.replies.contents().replies, 0);
+        assert_eq!(server.filer.once.contents().replies, 0);
     }
 }

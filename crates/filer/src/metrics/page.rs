@@ -156,7 +156,7 @@ fn threads(page: &mut Page, server: &Server) {
         "Replies sent after a delay by a modelled medium.",
         delayed.counts().0,
     );
-    let cache = server.filer().replies.contents();
+    let cache = server.filer().once.contents();
     let help = "Retransmitted calls answered from the reply cache.";
     page.single("millrace_reply_cache_hits_total", Type::Counter, help, cache.hits);
     page.single("millrace_reply_cache_replies", Type::Gauge, "Replies in the reply cache.", cache.replies);

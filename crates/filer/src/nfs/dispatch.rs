@@ -11,12 +11,12 @@ use nfs_proto::xdr::{Reader, Writer, decode_all, encode_to};
 use volume::medium::{Kind, Operation};
 
 pub use super::call::{Call, Later, Served};
+use super::exactly_once::{Attempt, Claim, Sender};
 use super::exports::View;
 use super::faults;
 use super::filer::Filer;
 use super::handlers::{self, ProgramCall};
 use super::policy::{Refusal, Rights};
-use super::reply_cache::{CallKey, Claim, Sender};
 use super::stats::{Answer, Stats};
 use crate::connections::delivery::SentMark;
 use crate::listener::ListenerRole;
@@ -140,9 +140,9 @@ fn carry_out(context: &handlers::Context<'_>, timing: &Timing<'_>, call: &Call<'
     let mut claim = None;
     // A refused call is not executed, so its reply need not be stored.
     if !procedure.is_idempotent() && context.verdict.is_ok() {
-        match filer.replies.claim(CallKey::new(xid, call.record), &sender(view)) {
-            Claim::First(running) => claim = Some(running),
-            Claim::Repeat(reply, mark) => {
+        match filer.once.claim(&Attempt { xid, record: call.record, sender: sender(view) }) {
+            Claim::New(execution) => claim = Some(execution),
+            Claim::Answered(reply, mark) => {
                 out.extend_from_slice(&reply);
                 note_mark(call, mark);
                 timing.count(stats, Answer::OK, 0, None);
@@ -167,9 +167,9 @@ fn carry_out(context: &handlers::Context<'_>, timing: &Timing<'_>, call: &Call<'
     let mark = reply.mark;
     let understood = done.is_ok();
     reply.end(done.map(|_| ()), out);
-    if let (Some(running), Some(record)) = (claim, out.get(mark..)) {
+    if let (Some(execution), Some(record)) = (claim, out.get(mark..)) {
         // After NFS3ERR_JUKEBOX the client's next try must be executed.
-        note_mark(call, running.done(record, understood && !again));
+        note_mark(call, execution.answered(record, understood && !again));
     }
     let due = submitted.zip(operation).and_then(|(at, operation)| export.due(at, operation).filter(|due| *due > at));
     // A call whose flush is left for later is not answered yet: see `settled`.

@@ -12,9 +12,10 @@ use rpc_tls::ServerTls;
 use crate::limits::{MOUNTS_MAX, REFUSED_UIDS_LOGGED_MAX};
 use crate::nfs::channels::{Attachment, Channels};
 use crate::nfs::clients::Clients;
+use crate::nfs::exactly_once::ExactlyOnce;
+use crate::nfs::exactly_once::reply_cache::ReplyCache;
 use crate::nfs::exports::{Exports, View};
 use crate::nfs::policy::{Peer, Security};
-use crate::nfs::reply_cache::ReplyCache;
 use crate::nfs::stats::{CountedRow, Stats, row_names};
 use crate::nfs::views::{OwnView, Views};
 
@@ -36,7 +37,8 @@ pub struct Filer {
     pub(crate) stats: Stats,
     /// Calls of exports that are no longer served.
     pub(crate) gone: Stats,
-    pub(crate) replies: ReplyCache,
+    /// Recognises resends of non-idempotent calls of NFSv3.
+    pub(crate) once: Box<dyn ExactlyOnce>,
     pub(crate) channels: Channels,
     pub(crate) clients: Clients,
     views: Views,
@@ -67,7 +69,7 @@ impl Filer {
             port,
             stats: Stats::default(),
             gone: Stats::default(),
-            replies: ReplyCache::default(),
+            once: Box::<ReplyCache>::default(),
             channels: Channels::default(),
             clients: Clients::default(),
             views: Views::default(),
@@ -153,7 +155,7 @@ impl Filer {
 
     /// Forgets what a reboot would forget: stored replies and the list of mounts.
     pub fn forget(&self) {
-        self.replies.clear();
+        self.once.forget();
         self.mounts().clear();
     }
 

@@ -144,7 +144,7 @@ impl Service for Nfs {
     }
 
     fn closed(&self, connection: &Arc<Connection>) {
-        self.filer.replies.ended(connection);
+        self.filer.once.ended(connection);
     }
 
     fn secured(&self, session: &mut Session, certified: bool) {

@@ -22,38 +22,30 @@ use nfs_proto::rpc::Xid;
 use siphasher::sip::SipHasher13;
 use smallvec::SmallVec;
 
-use super::channels::ChannelId;
 use super::reply_order::ReplyOrder;
+use super::{Attempt, Claim, Contents, ExactlyOnce, Execution, Sender};
 use crate::connections::connection::Connection;
 use crate::connections::delivery::{Delivery, SentMark, SentMarks};
 use crate::limits::{
     ACKNOWLEDGEMENT_WAIT, CLOSING_KEPT, CLOSING_MAX, REPLIES_KEPT, REPLIES_PER_CALL_MAX, REPLY_AGE_MAX, REPLY_BYTES_KEPT,
     REPLY_COPIES_MAX, REPLY_KEPT_BYTES_MAX,
 };
+use crate::nfs::channels::ChannelId;
 
 /// Xid and checksum of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct CallKey {
+struct CallKey {
     xid: Xid,
     checksum: u64,
 }
 
 impl CallKey {
     /// The key of a call. `record` is the complete record.
-    pub(crate) fn new(xid: Xid, record: &[u8]) -> Self {
+    fn new(xid: Xid, record: &[u8]) -> Self {
         let mut hasher = SipHasher13::new();
         hasher.write(record);
         Self { xid, checksum: hasher.finish() }
     }
-}
-
-/// Where a call came from.
-#[derive(Clone, Debug)]
-pub(crate) struct Sender {
-    pub(crate) client: IpAddr,
-    pub(crate) connection: Delivery,
-    /// The channel, if the connection carries one.
-    pub(crate) channel: Option<ChannelId>,
 }
 
 /// A call that was executed or is running.
@@ -72,16 +64,6 @@ struct Done {
     at: Instant,
     /// A copy was acknowledged. This saves asking the kernel again.
     acknowledged: bool,
-}
-
-/// What to do with a call that was claimed.
-pub(crate) enum Claim<'a> {
-    /// It is new: execute it, then call [`Running::done`].
-    First(Running<'a>),
-    /// It was executed: resend this reply record, with its mark.
-    Repeat(Arc<[u8]>, Option<SentMark>),
-    /// It is running: send nothing. Its connection gets the reply when the call is done.
-    InProgress,
 }
 
 /// The stored replies.
@@ -106,14 +88,6 @@ enum Verdict {
     NewCall,
     /// The reply was sent a moment ago, and its acknowledgement may be on its way.
     Undecided,
-}
-
-/// What the cache holds, and how often it repeated a reply.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Contents {
-    pub(crate) hits: u64,
-    pub(crate) replies: usize,
-    pub(crate) bytes: usize,
 }
 
 impl Entry {
@@ -213,16 +187,6 @@ impl State {
 }
 
 impl ReplyCache {
-    /// Claims a call, or finds its reply. Waits for an acknowledgement that may be on its way, for [`ACKNOWLEDGEMENT_WAIT`] at most.
-    pub(crate) fn claim(&self, key: CallKey, sender: &Sender) -> Claim<'_> {
-        loop {
-            if let Some(claim) = self.claim_at(key, sender, Instant::now()) {
-                return claim;
-            }
-            std::thread::sleep(ACKNOWLEDGEMENT_WAIT / 64);
-        }
-    }
-
     /// `None` while the verdict is [`Verdict::Undecided`].
     fn claim_at(&self, key: CallKey, sender: &Sender, now: Instant) -> Option<Claim<'_>> {
         let mut state = self.state.lock().unpoisoned();
@@ -238,15 +202,27 @@ impl ReplyCache {
             let mark = entry.add_copy(&sender.connection);
             let Some(reply) = entry.done.as_ref().map(|done| Arc::clone(&done.reply)) else { return Some(Claim::InProgress) };
             state.hits += 1;
-            return Some(Claim::Repeat(reply, mark));
+            return Some(Claim::Answered(reply, mark));
         }
         let number = state.enter(key, sender);
-        Some(Claim::First(Running { cache: self, key, number }))
+        Some(Claim::New(Box::new(Running { cache: self, key, number })))
+    }
+}
+
+impl ExactlyOnce for ReplyCache {
+    /// Waits for an acknowledgement that may be on its way, for [`ACKNOWLEDGEMENT_WAIT`] at most.
+    fn claim(&self, attempt: &Attempt<'_>) -> Claim<'_> {
+        let key = CallKey::new(attempt.xid, attempt.record);
+        loop {
+            if let Some(claim) = self.claim_at(key, &attempt.sender, Instant::now()) {
+                return claim;
+            }
+            std::thread::sleep(ACKNOWLEDGEMENT_WAIT / 64);
+        }
     }
 
-    /// Called when a client has closed its connection, or when the filer stops. If the client may still acknowledge a stored reply, the
-    /// socket stays open for some time. A connection with calls in progress is not closed here, because their replies must still leave.
-    pub(crate) fn ended(&self, connection: &Arc<Connection>) {
+    /// If the client may still acknowledge a stored reply, the socket stays open for some time. A connection with calls in progress is not closed here, because their replies must still leave.
+    fn ended(&self, connection: &Arc<Connection>) {
         let now = Instant::now();
         let mut state = self.state.lock().unpoisoned();
         let is_old = |(since, _): &(Instant, _)| now.saturating_duration_since(*since) >= CLOSING_KEPT;
@@ -261,15 +237,13 @@ impl ReplyCache {
         drop(state);
     }
 
-    /// What it holds now.
-    pub(crate) fn contents(&self) -> Contents {
+    fn contents(&self) -> Contents {
         let state = self.state.lock().unpoisoned();
         let replies = state.calls.values().flatten().filter(|entry| entry.done.is_some()).count();
         Contents { hits: state.hits, replies, bytes: state.bytes }
     }
 
-    /// Forgets all stored replies, as a reboot would.
-    pub(crate) fn clear(&self) {
+    fn forget(&self) {
         let mut state = self.state.lock().unpoisoned();
         state.done.clear();
         state.bytes = 0;
@@ -281,18 +255,16 @@ impl ReplyCache {
     }
 }
 
-/// A claim on a call. If it is dropped without [`Running::done`], the cache forgets the call, so that a later resend is executed. The
-/// connections of resends that wait for the reply are closed.
-pub(crate) struct Running<'a> {
+/// A claim on a call. If it is dropped without a reply, the cache forgets the call, so that a later resend is executed. The connections of
+/// resends that wait for the reply are closed.
+struct Running<'a> {
     cache: &'a ReplyCache,
     key: CallKey,
     number: u64, // 0: the call is done
 }
 
-impl Running<'_> {
-    /// Takes the reply record and sends it to the connections of resends. `keep`: the call was executed, so later resends get this reply
-    /// too. Returns the mark to be set when the call's own connection sends the reply.
-    pub(crate) fn done(mut self, reply: &[u8], keep: bool) -> Option<SentMark> {
+impl Execution for Running<'_> {
+    fn answered(mut self: Box<Self>, reply: &[u8], keep: bool) -> Option<SentMark> {
         let number = std::mem::take(&mut self.number);
         let mut state = self.cache.state.lock().unpoisoned();
         let (own, resends) = if keep && reply.len() <= REPLY_KEPT_BYTES_MAX {
@@ -348,23 +320,27 @@ mod tests {
         (Sender { client: connection.client(), connection: connection.delivery(), channel: None }, connection, peer)
     }
 
-    fn first<'a>(cache: &'a ReplyCache, key: CallKey, sender: &Sender) -> Running<'a> {
-        match cache.claim(key, sender) {
-            Claim::First(running) => running,
-            Claim::Repeat(..) | Claim::InProgress => panic!("taken for a resend"),
+    fn claim<'a>(cache: &'a ReplyCache, number: u32, sender: &Sender) -> Claim<'a> {
+        cache.claim(&Attempt { xid: Xid(number), record: b"call", sender: sender.clone() })
+    }
+
+    fn first<'a>(cache: &'a ReplyCache, number: u32, sender: &Sender) -> Box<dyn Execution + 'a> {
+        match claim(cache, number, sender) {
+            Claim::New(running) => running,
+            Claim::Answered(..) | Claim::InProgress => panic!("taken for a resend"),
         }
     }
 
-    fn repeat(cache: &ReplyCache, key: CallKey, sender: &Sender, after: Duration) -> Vec<u8> {
-        match cache.claim_at(key, sender, Instant::now() + after) {
-            Some(Claim::Repeat(reply, _)) => reply.to_vec(),
+    fn repeat(cache: &ReplyCache, number: u32, sender: &Sender, after: Duration) -> Vec<u8> {
+        match cache.claim_at(key(number), sender, Instant::now() + after) {
+            Some(Claim::Answered(reply, _)) => reply.to_vec(),
             _ => panic!("not taken for a resend"),
         }
     }
 
     /// Executes a call. `acknowledged`: the client has the reply.
-    fn carry_out(cache: &ReplyCache, key: CallKey, sender: &Sender, acknowledged: bool) {
-        let mark = first(cache, key, sender).done(b"reply", true).unwrap();
+    fn carry_out(cache: &ReplyCache, number: u32, sender: &Sender, acknowledged: bool) {
+        let mark = first(cache, number, sender).answered(b"reply", true).unwrap();
         if acknowledged {
             mark.set(0);
         }
@@ -373,20 +349,21 @@ mod tests {
     #[test]
     fn a_resend_on_the_same_connection_gets_the_stored_reply_and_another_body_is_another_call() {
         let (cache, (sender, _connection, _peer)) = (ReplyCache::default(), connect(1));
-        carry_out(&cache, key(1), &sender, true);
-        assert_eq!(repeat(&cache, key(1), &sender, Duration::ZERO), b"reply");
+        carry_out(&cache, 1, &sender, true);
+        assert_eq!(repeat(&cache, 1, &sender, Duration::ZERO), b"reply");
         assert_eq!(cache.contents(), Contents { hits: 1, replies: 1, bytes: 5 });
-        drop(first(&cache, CallKey::new(Xid(1), b"other"), &sender));
+        let other = Attempt { xid: Xid(1), record: b"other", sender: sender.clone() };
+        assert!(matches!(cache.claim(&other), Claim::New(_)));
     }
 
     #[test]
     fn a_client_that_has_the_reply_and_begins_its_xids_again_sends_a_new_call() {
         let cache = ReplyCache::default();
         let ((before, _old, _a), (after, _new, _b)) = (connect(1), connect(1));
-        carry_out(&cache, key(1), &before, true);
-        carry_out(&cache, key(1), &after, true);
+        carry_out(&cache, 1, &before, true);
+        carry_out(&cache, 1, &after, true);
         // Each connection has a reply of its own.
-        assert_eq!(repeat(&cache, key(1), &before, Duration::ZERO), b"reply");
+        assert_eq!(repeat(&cache, 1, &before, Duration::ZERO), b"reply");
         assert_eq!(cache.contents().replies, 2);
     }
 
@@ -394,20 +371,20 @@ mod tests {
     fn a_resend_after_a_partition_of_90_seconds_from_a_new_port_is_recognised_and_from_another_address_is_not() {
         let cache = ReplyCache::default();
         let ((before, _old, _a), (after, _new, _b), (other, _other, _c)) = (connect(1), connect(1), connect(2));
-        carry_out(&cache, key(1), &before, false);
-        assert_eq!(repeat(&cache, key(1), &after, Duration::from_secs(90)), b"reply");
-        drop(first(&cache, key(1), &other));
-        assert!(matches!(cache.claim_at(key(1), &connect(1).0, Instant::now() + REPLY_AGE_MAX), Some(Claim::First(_))));
+        carry_out(&cache, 1, &before, false);
+        assert_eq!(repeat(&cache, 1, &after, Duration::from_secs(90)), b"reply");
+        drop(first(&cache, 1, &other));
+        assert!(matches!(cache.claim_at(key(1), &connect(1).0, Instant::now() + REPLY_AGE_MAX), Some(Claim::New(_))));
     }
 
     #[test]
     fn a_new_call_is_executed_though_the_acknowledgement_of_the_earlier_reply_is_delayed() {
         let cache = ReplyCache::default();
         let ((before, _old, _a), (after, _new, _b)) = (connect(1), connect(1));
-        let mark = first(&cache, key(1), &before).done(b"reply", true).unwrap();
+        let mark = first(&cache, 1, &before).answered(b"reply", true).unwrap();
         assert!(cache.claim_at(key(1), &after, Instant::now()).is_none(), "undecided");
         std::thread::scope(|scope| {
-            let again = scope.spawn(|| matches!(cache.claim(key(1), &after), Claim::First(_)));
+            let again = scope.spawn(|| matches!(claim(&cache, 1, &after), Claim::New(_)));
             mark.set(0);
             assert!(again.join().unwrap());
         });
@@ -417,12 +394,12 @@ mod tests {
     fn a_reply_that_a_resend_brought_is_acknowledged_too() {
         let cache = ReplyCache::default();
         let ((before, _old, _a), (after, _new, _b)) = (connect(1), connect(1));
-        carry_out(&cache, key(1), &before, false);
-        match cache.claim(key(1), &after) {
-            Claim::Repeat(_, mark) => mark.unwrap().set(0),
-            Claim::First(_) | Claim::InProgress => panic!("not taken for a resend"),
+        carry_out(&cache, 1, &before, false);
+        match claim(&cache, 1, &after) {
+            Claim::Answered(_, mark) => mark.unwrap().set(0),
+            Claim::New(_) | Claim::InProgress => panic!("not taken for a resend"),
         }
-        drop(first(&cache, key(1), &connect(1).0));
+        drop(first(&cache, 1, &connect(1).0));
     }
 
     #[test]
@@ -430,23 +407,23 @@ mod tests {
         let cache = ReplyCache::default();
         let ((mut before, _old, _a), (mut after, _new, _b)) = (connect(1), connect(2));
         (before.channel, after.channel) = (Some(ChannelId::numbered(1)), Some(ChannelId::numbered(1)));
-        carry_out(&cache, key(1), &before, true);
-        assert_eq!(repeat(&cache, key(1), &after, 2 * REPLY_AGE_MAX), b"reply");
+        carry_out(&cache, 1, &before, true);
+        assert_eq!(repeat(&cache, 1, &after, 2 * REPLY_AGE_MAX), b"reply");
         let (mut other, _other, _c) = connect(1);
         other.channel = Some(ChannelId::numbered(2));
-        drop(first(&cache, key(1), &other));
+        drop(first(&cache, 1, &other));
     }
 
     #[test]
     fn a_resend_of_a_running_call_takes_no_thread_and_its_connection_gets_the_reply() {
         let cache = ReplyCache::default();
         let ((before, _old, _a), (after, _new, mut peer)) = (connect(1), connect(1));
-        let running = first(&cache, key(1), &before);
+        let running = first(&cache, 1, &before);
         for _ in 0..3 {
-            assert!(matches!(cache.claim(key(1), &after), Claim::InProgress));
-            assert!(matches!(cache.claim(key(1), &before), Claim::InProgress));
+            assert!(matches!(claim(&cache, 1, &after), Claim::InProgress));
+            assert!(matches!(claim(&cache, 1, &before), Claim::InProgress));
         }
-        running.done(b"later", true);
+        running.answered(b"later", true);
         let mut reply = [0; 5];
         peer.read_exact(&mut reply).unwrap();
         assert_eq!(&reply, b"later");
@@ -458,39 +435,39 @@ mod tests {
     fn a_call_that_was_not_executed_is_executed_when_it_is_resent() {
         let cache = ReplyCache::default();
         let ((before, _old, _a), (after, _new, mut peer)) = (connect(1), connect(1));
-        let running = first(&cache, key(1), &before);
-        assert!(matches!(cache.claim(key(1), &after), Claim::InProgress));
-        running.done(b"again", false);
+        let running = first(&cache, 1, &before);
+        assert!(matches!(claim(&cache, 1, &after), Claim::InProgress));
+        running.answered(b"again", false);
         let mut reply = [0; 5];
         peer.read_exact(&mut reply).unwrap();
         assert_eq!(&reply, b"again");
-        let running = first(&cache, key(1), &before);
-        assert!(matches!(cache.claim(key(1), &after), Claim::InProgress));
+        let running = first(&cache, 1, &before);
+        assert!(matches!(claim(&cache, 1, &after), Claim::InProgress));
         drop(running);
         assert_eq!(peer.read(&mut reply).unwrap(), 0, "no reply comes: the client must resend");
-        first(&cache, key(1), &before).done(&[0; REPLY_KEPT_BYTES_MAX + 1], true);
-        drop(first(&cache, key(1), &before));
+        first(&cache, 1, &before).answered(&[0; REPLY_KEPT_BYTES_MAX + 1], true);
+        drop(first(&cache, 1, &before));
     }
 
     #[test]
     fn the_oldest_reply_makes_room() {
         let (cache, (sender, _connection, _peer)) = (ReplyCache::default(), connect(1));
         for number in 0..=REPLIES_KEPT as u32 {
-            carry_out(&cache, key(number), &sender, true);
+            carry_out(&cache, number, &sender, true);
         }
-        drop(first(&cache, key(0), &sender));
-        assert_eq!(repeat(&cache, key(1), &sender, Duration::ZERO), b"reply");
+        drop(first(&cache, 0, &sender));
+        assert_eq!(repeat(&cache, 1, &sender, Duration::ZERO), b"reply");
         assert!(cache.state.lock().unpoisoned().calls.len() <= REPLIES_KEPT);
     }
 
     #[test]
     fn a_client_with_many_calls_drives_out_no_reply_of_another_client() {
         let (cache, (quiet, _a, _b), (busy, _c, _d)) = (ReplyCache::default(), connect(1), connect(2));
-        carry_out(&cache, key(u32::MAX), &quiet, false);
+        carry_out(&cache, u32::MAX, &quiet, false);
         for number in 0..2 * REPLIES_KEPT as u32 {
-            carry_out(&cache, key(number), &busy, true);
+            carry_out(&cache, number, &busy, true);
         }
-        assert_eq!(repeat(&cache, key(u32::MAX), &quiet, Duration::from_secs(90)), b"reply");
+        assert_eq!(repeat(&cache, u32::MAX, &quiet, Duration::from_secs(90)), b"reply");
         assert_eq!(cache.contents().replies, REPLIES_KEPT);
     }
 
@@ -499,10 +476,10 @@ mod tests {
         let cache = ReplyCache::default();
         let connections: Vec<_> = (0..=REPLIES_PER_CALL_MAX).map(|_| connect(1)).collect();
         for (sender, ..) in &connections {
-            carry_out(&cache, key(1), sender, true);
+            carry_out(&cache, 1, sender, true);
         }
         assert_eq!(cache.contents().replies, REPLIES_PER_CALL_MAX);
-        assert_eq!(repeat(&cache, key(1), &connections[REPLIES_PER_CALL_MAX].0, Duration::ZERO), b"reply");
+        assert_eq!(repeat(&cache, 1, &connections[REPLIES_PER_CALL_MAX].0, Duration::ZERO), b"reply");
         assert!(connections.iter().all(|(_, connection, _)| Arc::strong_count(connection) == 1), "no socket is kept open");
     }
 
@@ -511,14 +488,14 @@ mod tests {
         let (cache, (sender, _connection, _peer)) = (ReplyCache::default(), connect(1));
         let large = [7; REPLY_KEPT_BYTES_MAX];
         for number in 0..REPLIES_KEPT as u32 {
-            first(&cache, key(number), &sender).done(&large, true);
+            first(&cache, number, &sender).answered(&large, true);
         }
         let state = cache.state.lock().unpoisoned();
         assert!(state.bytes <= REPLY_BYTES_KEPT && state.bytes > REPLY_BYTES_KEPT - 2 * REPLY_KEPT_BYTES_MAX);
         assert_eq!(state.calls.len() * REPLY_KEPT_BYTES_MAX, state.bytes);
         drop(state);
-        cache.clear();
+        cache.forget();
         assert_eq!(cache.state.lock().unpoisoned().bytes, 0);
-        drop(first(&cache, key(REPLIES_KEPT as u32 - 1), &sender));
+        drop(first(&cache, REPLIES_KEPT as u32 - 1, &sender));
     }
 }

@@ -106,7 +106,7 @@ impl Volume {
 
     /// Free space and limits of the store.
     pub fn fs_stat(&self) -> Result<FsStat, Error> {
-        let s = sys::fs_stat(&self.0.root_fd)?;
+        let s = sys::fs_stat(self.0.store.root())?;
         let unit = s.f_frsize;
         Ok(self.0.within_quota(FsStat {
             total_bytes: s.f_blocks.saturating_mul(unit),
@@ -212,7 +212,7 @@ impl VolumeInner {
         if descriptor.access == Access::ReadWrite {
             return Ok(descriptor);
         }
-        let store = sys::fs_stat(&self.root_fd)?;
+        let store = sys::fs_stat(node.0.store.root())?;
         Err(if store.f_flag.contains(StatVfsMountFlags::RDONLY) { Error::ReadOnly } else { Error::Access })
     }
 }

@@ -164,7 +164,7 @@ impl VolumeInner {
         creator.report(dir_wcc);
         reserved.keep();
         let stat = sys::stat(&fd)?;
-        let node = self.node_of(&fd, &stat, Some((dir, name)))?;
+        let node = self.node_of(&dir.0.store, &fd, &stat, Some((dir, name)))?;
         // Marked before the directory's second mark: a caller that finds the directory flushed must find
         // the file dirty until it is flushed.
         node.0.mark_change();

@@ -4,11 +4,11 @@
 //! free space.
 
 use std::io;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 use crate::limits::INSIDE_MAX;
+use crate::lookup::below_root;
 use crate::mounts::{Mounts, Tree};
 use crate::node::Node;
 use crate::sys::{self, RawStat};
@@ -130,7 +130,7 @@ impl Volume {
 
     /// Whether `crossing` leads to the root of this volume. `exactly`: through the same mount too.
     pub fn is_at(&self, crossing: &Crossing, exactly: bool) -> bool {
-        let own = Crossing::of(&self.0.root_stat);
+        let own = Crossing::of(self.0.store.root_stat());
         own == *crossing || (!exactly && (own.dev, own.ino) == (crossing.dev, crossing.ino))
     }
 
@@ -139,10 +139,10 @@ impl Volume {
     /// **Errors**: [`Error::CrossDevice`] if it is mounted elsewhere.
     pub fn above(&self, inner: &Self) -> Result<(Node, Attr), Error> {
         let _read = self.0.begin_read();
-        let above = sys::open_at(inner.0.root_fd.as_fd(), b"..", libc::O_PATH | libc::O_DIRECTORY, 0)?;
+        let above = sys::open_at(inner.0.store.root(), b"..", libc::O_PATH | libc::O_DIRECTORY, 0)?;
         let stat = sys::stat(&above)?;
-        self.0.below_root(&above).map_err(|_| Error::CrossDevice)?;
-        let node = self.0.node_of(&above, &stat, None)?;
+        below_root(&*self.0.store, &above).map_err(|_| Error::CrossDevice)?;
+        let node = self.0.node_of(&self.0.store, &above, &stat, None)?;
         Ok((node, self.0.to_attr(&stat)?))
     }
 }

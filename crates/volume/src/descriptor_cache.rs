@@ -119,13 +119,21 @@ impl Drop for DescriptorCache {
 mod tests {
     use super::*;
     use crate::descriptor::{Access, Descriptor};
+    use crate::handle::Named;
     use crate::limits::{EVICTED_TOGETHER, KERNEL_HANDLE_BYTES_MAX};
+    use crate::store::Store;
+    use crate::store::directory::Directory;
     use crate::sys::{self, KernelHandle};
     use crate::types::Kind;
 
+    fn store() -> Arc<dyn Store> {
+        Arc::new(Directory::open(&std::env::temp_dir()).unwrap().unwrap())
+    }
+
     fn opened(cache: &Arc<DescriptorCache>, number: u8) -> Arc<NodeInner> {
         let identity = KernelHandle { kind: 1, len: 1, bytes: [number; KERNEL_HANDLE_BYTES_MAX] };
-        let node = Arc::new(NodeInner::new(identity, Kind::File, u64::from(number), 0));
+        let named = Named { identity, kind: Kind::File, fileid: u64::from(number), parent_hint: 0 };
+        let node = Arc::new(NodeInner::new(store(), named));
         let fd = sys::open_path("/dev/null".as_ref(), libc::O_RDWR, 0).unwrap();
         *node.descriptor.lock().unpoisoned() = Some(Arc::new(Descriptor::new(fd, Access::ReadWrite, cache.count())));
         cache.opened(&node);

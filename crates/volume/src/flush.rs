@@ -70,7 +70,7 @@ impl VolumeInner {
             Counted::add(&self.counted.flushes);
             let flushed = self.flush_fault(Some(node.0.fileid)).and_then(|()| match (descriptor.access, whole) {
                 // fsync does not work on an O_PATH descriptor.
-                (Access::Path, _) => self.metadata_log.commit(&self.root_fd),
+                (Access::Path, _) => node.0.store.flush_metadata(),
                 (_, true) => sys::fsync(&*descriptor),
                 (_, false) => sys::fdatasync(&*descriptor),
             });
@@ -131,7 +131,7 @@ impl VolumeInner {
             }
         });
         Counted::add(&self.counted.flushes);
-        let flushed = self.flush_fault(None).and_then(|()| sys::sync_file_system(&self.root_fd));
+        let flushed = self.flush_fault(None).and_then(|()| sys::sync_file_system(self.store.root()));
         flushed.map_err(|error| self.flush_failed(None, error.raw_os_error().unwrap_or(libc::EIO)))?;
         for (node, mark) in marks {
             // syncfs may not report a write-back error of a file. The file's own flush does, and is cheap now.

@@ -1,30 +1,10 @@
-//! The identity of an object, which is its kernel handle or its inode number and birth time, and how to open an object.
+//! How a volume identifies objects, and how it opens one.
 
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use crate::descriptor::Access;
 use crate::error::Error;
-use crate::limits::KERNEL_HANDLE_BYTES_MAX;
-use crate::sys::{self, KernelHandle, RawStat};
 use crate::types::Kind;
-
-/// The handle type of an identity by inode number and birth time. No kernel handle has it.
-const BIRTH: u8 = u8::MAX;
-
-/// How objects are distinguished and opened again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Identify {
-    /// By kernel handle, opened by it. The process has CAP_DAC_READ_SEARCH.
-    Kernel {
-        /// The mount id of the served directory, as name_to_handle_at(2) returns it.
-        mount: i32,
-    },
-    /// By kernel handle, opened by name and checked.
-    Walk,
-    /// By inode number and birth time, opened by name and checked. The file system has no kernel handles.
-    Birth,
-}
 
 /// How a volume identifies its files and finds them again. It depends on the file system and on the rights of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,39 +27,6 @@ impl Identity {
             Self::HandlesByName => "handles-by-name",
             Self::BirthTimes => "birth-times",
         }
-    }
-}
-
-impl Identify {
-    /// Tries what the host supports. `None` if its file system has neither handles nor birth times.
-    pub(crate) fn detect(root: impl AsFd) -> io::Result<Option<Self>> {
-        let Some((handle, mount)) = sys::handle_of_name(&root, b".")? else {
-            return Ok((sys::stat(&root)?.btime != (0, 0)).then_some(Self::Birth));
-        };
-        Ok(Some(match sys::open_handle(&root, &handle, libc::O_PATH) {
-            Ok(_) => Self::Kernel { mount },
-            Err(_) => Self::Walk,
-        }))
-    }
-
-    pub(crate) const fn as_identity(self) -> Identity {
-        match self {
-            Self::Kernel { .. } => Identity::Handles,
-            Self::Walk => Identity::HandlesByName,
-            Self::Birth => Identity::BirthTimes,
-        }
-    }
-
-    /// Identity of an open object.
-    pub(crate) fn of(self, fd: impl AsFd, stat: &RawStat) -> io::Result<KernelHandle> {
-        if self != Self::Birth {
-            return sys::handle_of(fd)?.ok_or_else(|| io::Error::from_raw_os_error(libc::EXDEV));
-        }
-        let mut bytes = [0; KERNEL_HANDLE_BYTES_MAX];
-        bytes[..8].copy_from_slice(&stat.ino.to_le_bytes());
-        bytes[8..16].copy_from_slice(&stat.btime.0.to_le_bytes());
-        bytes[16..20].copy_from_slice(&stat.btime.1.to_le_bytes());
-        Ok(KernelHandle { kind: BIRTH, len: 20, bytes })
     }
 }
 

@@ -55,6 +55,7 @@ mod rename;
 mod resolve;
 mod size_limit;
 mod state;
+mod store;
 mod subject;
 #[allow(unsafe_code, reason = "host calls on descriptors, kernel file handles, listings")]
 mod sys;

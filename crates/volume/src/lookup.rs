@@ -8,10 +8,11 @@ use host::Unpoisoned;
 use crate::descriptor::{Access, Descriptor};
 use crate::devices_directory::DEVICES;
 use crate::error::Error;
-use crate::identity::Identify;
+use crate::handle::Named;
 use crate::limits::{DEPTH_MAX, LINK_BYTES_MAX, NAME_BYTES_MAX};
 use crate::node::{Node, NodeInner, Place};
-use crate::sys::{self, Listing, RawEntry, RawStat};
+use crate::store::Store;
+use crate::sys::{self, Listing, RawStat};
 use crate::types::{Attr, DirEntry, Kind};
 use crate::volume::{Volume, VolumeInner};
 
@@ -59,14 +60,14 @@ impl Volume {
         // A separate open file description, so that no other call changes its offset.
         let fd = sys::open_at(&*descriptor, b".", libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
         let mut listing = Listing::new(fd, cookie)?;
-        let at_root = *dir == self.0.root;
+        let at_root = dir.is_root();
         while let Some(entry) = listing.next_entry()? {
             if at_root && self.0.is_hidden(entry.name) {
                 continue;
             }
             let fileid = match entry.name {
                 b".." if at_root => dir.fileid(),
-                _ => self.0.listed_fileid(&descriptor, &entry),
+                _ => dir.0.store.listed_fileid(&descriptor, &entry),
             };
             if !visit(&DirEntry { fileid, name: entry.name, cookie: entry.next.cast_unsigned() }) {
                 return Ok(false);
@@ -77,14 +78,6 @@ impl Volume {
 }
 
 impl VolumeInner {
-    /// Inode number of a listed entry. An overlay lists other numbers than those of its objects.
-    pub(crate) fn listed_fileid(&self, dir: impl AsFd, entry: &RawEntry<'_>) -> u64 {
-        if self.identify != Identify::Birth {
-            return entry.ino;
-        }
-        sys::stat_name(dir, entry.name).map_or(entry.ino, |stat| stat.ino)
-    }
-
     /// Refuses names that no entry can have, and hidden names.
     pub(crate) fn check_name(&self, dir: &Node, name: &[u8]) -> Result<(), Error> {
         if name.is_empty() || name.contains(&b'/') || name.contains(&0) {
@@ -93,7 +86,7 @@ impl VolumeInner {
         if name.len() > NAME_BYTES_MAX {
             return Err(Error::NameTooLong);
         }
-        if *dir == self.root && self.is_hidden(name) {
+        if dir.is_root() && self.is_hidden(name) {
             return Err(Error::NoEntry);
         }
         Ok(())
@@ -113,44 +106,41 @@ impl VolumeInner {
     pub(crate) fn child(&self, dir: &Node, descriptor: &Descriptor, name: &[u8]) -> Result<(Node, Attr), Error> {
         // Waits while another call makes an object here that is not complete yet.
         let _whole = dir.0.names.read();
-        if let Identify::Kernel { mount } = self.identify {
-            // A known object costs two system calls and no new descriptor.
-            match sys::handle_of_name(descriptor, name)? {
-                Some((_, found)) if found != mount => return Err(Error::CrossDevice),
-                Some((identity, _)) => {
-                    if let Some(node) = self.nodes.find(&identity) {
-                        let cached = node.0.descriptor.lock().unpoisoned().clone();
-                        if let Some(cached) = cached {
-                            node.0.used.store(true, std::sync::atomic::Ordering::Relaxed);
-                            let attr = self.attr_of(&node, &cached)?;
-                            return Ok((node, attr));
-                        }
-                    }
-                }
-                None => return Err(Error::CrossDevice),
+        // A known object costs two system calls and no new descriptor.
+        let known = dir.0.store.identify_name(descriptor.as_fd(), name)?.and_then(|identity| self.nodes.find(&identity));
+        if let Some(node) = known {
+            let cached = node.0.descriptor.lock().unpoisoned().clone();
+            if let Some(cached) = cached {
+                node.0.used.store(true, std::sync::atomic::Ordering::Relaxed);
+                let attr = self.attr_of(&node, &cached)?;
+                return Ok((node, attr));
             }
         }
         let fd = sys::open_at(descriptor, name, libc::O_PATH, 0)?;
         let stat = sys::stat(&fd)?;
-        let node = self.node_of(&fd, &stat, Some((dir, name)))?;
+        let node = self.node_of(&dir.0.store, &fd, &stat, Some((dir, name)))?;
         Ok((node, self.to_attr(&stat)?))
     }
 
-    /// The node of an open object of this volume. `found`: the directory and name of the object, which are noted.
-    pub(crate) fn node_of(&self, fd: &OwnedFd, stat: &RawStat, found: Option<(&Node, &[u8])>) -> Result<Node, Error> {
-        if self.is_of_another(stat) {
+    /// The node of an open object of this store. `found`: the directory and name of the object, which are noted.
+    pub(crate) fn node_of(
+        &self,
+        store: &Arc<dyn Store>,
+        fd: &OwnedFd,
+        stat: &RawStat,
+        found: Option<(&Node, &[u8])>,
+    ) -> Result<Node, Error> {
+        if !store.holds(stat) {
             return Err(Error::CrossDevice);
         }
-        let identity = self.identify.of(fd, stat)?;
+        let identity = store.identify(fd.as_fd(), stat)?;
         let node = match self.nodes.find(&identity) {
             Some(node) => node,
             None => {
                 let kind = Kind::of_mode(stat.mode).ok_or(Error::BadType)?;
-                let hint = match (self.identify, found) {
-                    (Identify::Kernel { .. }, _) | (_, None) => 0,
-                    (_, Some((dir, _))) => dir.fileid(),
-                };
-                self.nodes.intern(Arc::new(NodeInner::new(identity, kind, stat.ino, hint)))
+                let hint = found.filter(|_| !store.opens_by_identity()).map_or(0, |(dir, _)| dir.fileid());
+                let named = Named { identity, kind, fileid: stat.ino, parent_hint: hint };
+                self.nodes.intern(Arc::new(NodeInner::new(Arc::clone(store), named)))
             }
         };
         if let Some((dir, name)) = found {
@@ -159,15 +149,9 @@ impl VolumeInner {
         Ok(node)
     }
 
-    /// Whether an object is in another mount or in a nested btrfs subvolume: two objects could have one inode number. (An overlay shows the
-    /// devices of its layers; it has no kernel handles.)
-    pub(crate) fn is_of_another(&self, stat: &RawStat) -> bool {
-        stat.mount != self.root_stat.mount || (stat.dev != self.root_stat.dev && self.identify != Identify::Birth)
-    }
-
     /// Notes where an object is, if the host does not open objects by handle.
     pub(crate) fn found_at(&self, node: &Node, dir: &Node, name: &[u8]) {
-        if matches!(self.identify, Identify::Kernel { .. }) || *node == self.root {
+        if node.0.store.opens_by_identity() || node.is_root() {
             return;
         }
         *node.0.place.lock().unpoisoned() = Some(Place { parent: dir.clone(), name: name.into() });
@@ -176,7 +160,7 @@ impl VolumeInner {
 
     /// The parent of a directory. The parent of the root is the root.
     fn parent(&self, dir: &Node, descriptor: &Descriptor) -> Result<(Node, Attr), Error> {
-        if *dir == self.root {
+        if dir.is_root() {
             return Ok((dir.clone(), self.attr_of(dir, descriptor)?));
         }
         let known = dir.0.place.lock().unpoisoned().as_ref().map(|place| place.parent.clone());
@@ -188,30 +172,10 @@ impl VolumeInner {
             return Ok((parent, self.to_attr(&stat)?));
         }
         // A directory that the host moved out of the volume has no parent here.
-        self.below_root(&fd)?;
-        let node = self.node_of(&fd, &stat, None)?;
+        let store = &dir.0.store;
+        below_root(&**store, &fd)?;
+        let node = self.node_of(store, &fd, &stat, None)?;
         Ok((node, self.to_attr(&stat)?))
-    }
-
-    /// Fails with [`Error::Stale`] unless the open directory is the root or below it.
-    pub(crate) fn below_root(&self, fd: &OwnedFd) -> Result<(), Error> {
-        let root = self.root_stat;
-        let mut stat = sys::stat(fd)?;
-        let mut at: Option<OwnedFd> = None;
-        for _ in 0..DEPTH_MAX {
-            if (stat.dev, stat.ino, stat.mount) == (root.dev, root.ino, root.mount) {
-                return Ok(());
-            }
-            let here = at.as_ref().unwrap_or(fd).as_fd();
-            let up = sys::open_at(here, b"..", libc::O_PATH | libc::O_DIRECTORY, 0)?;
-            let above = sys::stat(&up)?;
-            if (above.dev, above.ino) == (stat.dev, stat.ino) {
-                break;
-            }
-            stat = above;
-            at = Some(up);
-        }
-        Err(Error::Stale)
     }
 
     /// Whether a directory has no entries except "." and "..".
@@ -233,4 +197,25 @@ impl VolumeInner {
         }
         Ok(())
     }
+}
+
+/// Fails with [`Error::Stale`] unless the open directory is the root of this store or below it.
+pub(crate) fn below_root(store: &dyn Store, fd: &OwnedFd) -> Result<(), Error> {
+    let root = store.root_stat();
+    let mut stat = sys::stat(fd)?;
+    let mut at: Option<OwnedFd> = None;
+    for _ in 0..DEPTH_MAX {
+        if (stat.dev, stat.ino, stat.mount) == (root.dev, root.ino, root.mount) {
+            return Ok(());
+        }
+        let here = at.as_ref().unwrap_or(fd).as_fd();
+        let up = sys::open_at(here, b"..", libc::O_PATH | libc::O_DIRECTORY, 0)?;
+        let above = sys::stat(&up)?;
+        if (above.dev, above.ino) == (stat.dev, stat.ino) {
+            break;
+        }
+        stat = above;
+        at = Some(up);
+    }
+    Err(Error::Stale)
 }

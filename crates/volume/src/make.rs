@@ -135,7 +135,7 @@ impl Volume {
             creator.report(volume.end_around(around, &descriptor));
             (fd, stat, access)
         };
-        let node = volume.node_of(&fd, &stat, Some((dir, name)))?;
+        let node = volume.node_of(&dir.0.store, &fd, &stat, Some((dir, name)))?;
         node.0.mark_change();
         dir.0.mark_change();
         volume.keep_new(&node, fd, access)?;

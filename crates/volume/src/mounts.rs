@@ -69,8 +69,8 @@ impl Volume {
     /// The tree that this volume serves, also if another directory has its path now.
     #[must_use]
     pub fn tree(&self, mounts: &Mounts) -> Tree {
-        let now = fs::read_link(format!("/proc/self/fd/{}", self.0.root_fd.as_raw_fd()));
-        mounts.tree_of(&self.0.root_stat, &now.unwrap_or_else(|_| self.0.dir.clone()))
+        let now = fs::read_link(format!("/proc/self/fd/{}", self.0.store.root().as_raw_fd()));
+        mounts.tree_of(self.0.store.root_stat(), &now.unwrap_or_else(|_| self.0.dir.clone()))
     }
 }
 

@@ -8,10 +8,11 @@ use host::Unpoisoned;
 use crate::acl::KeptAcl;
 use crate::descriptor::Descriptor;
 use crate::group_commit::GroupCommit;
-use crate::handle::Handle;
+use crate::handle::{Handle, Named};
 use crate::in_flight::InFlight;
 use crate::limits::UNSTABLE_DRAGGED_BYTES_MAX;
 use crate::quota::charged::Charged;
+use crate::store::Store;
 use crate::sys::KernelHandle;
 use crate::times::TimesWanted;
 use crate::types::Kind;
@@ -31,6 +32,11 @@ impl Node {
     /// Inode number.
     pub fn fileid(&self) -> u64 {
         self.0.fileid
+    }
+
+    /// Whether it is the root of its store.
+    pub(crate) fn is_root(&self) -> bool {
+        self.0.identity == *self.0.store.root_identity()
     }
 }
 
@@ -56,6 +62,8 @@ pub(crate) struct Place {
 }
 
 pub(crate) struct NodeInner {
+    /// Where the object lives.
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) identity: KernelHandle,
     pub(crate) kind: Kind,
     pub(crate) fileid: u64,
@@ -106,8 +114,10 @@ pub(crate) struct NodeInner {
 }
 
 impl NodeInner {
-    pub(crate) fn new(identity: KernelHandle, kind: Kind, fileid: u64, parent_hint: u64) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, named: Named) -> Self {
+        let Named { identity, kind, fileid, parent_hint } = named;
         Self {
+            store,
             identity,
             kind,
             fileid,
@@ -135,6 +145,12 @@ impl NodeInner {
             lost: AtomicU64::new(0),
             flush_seen: AtomicBool::new(false),
         }
+    }
+
+    /// What its handle says.
+    pub(crate) const fn named(&self) -> Named {
+        let Self { identity, kind, fileid, parent_hint, .. } = *self;
+        Named { identity, kind, fileid, parent_hint }
     }
 
     pub(crate) fn wcc_state(&self) -> &WccState {

@@ -9,7 +9,7 @@ use host::Unpoisoned;
 use crate::descriptor::{Access, Descriptor};
 use crate::descriptor_cache::DescriptorCache;
 use crate::error::Error;
-use crate::identity::{self, Identify};
+use crate::identity;
 use crate::node::{Node, NodeInner};
 use crate::options::ReadAhead;
 use crate::sys;
@@ -66,18 +66,11 @@ impl VolumeInner {
     /// Opens the object by its handle or by its name, with the most access that the host permits.
     pub(crate) fn open_node(&self, node: &Node) -> Result<(OwnedFd, Access), Error> {
         identity::open_as_allowed(node.0.kind, |flags| {
-            if *node == self.root {
-                return sys::open_at(&self.root_fd, b".", flags, 0).map_err(Error::from);
+            let store = &node.0.store;
+            if node.is_root() {
+                return sys::open_at(store.root(), b".", flags, 0).map_err(Error::from);
             }
-            match self.identify {
-                Identify::Kernel { .. } => {
-                    sys::open_handle(&self.root_fd, &node.0.identity, flags).map_err(|error| match error.raw_os_error() {
-                        Some(libc::ENOENT) => Error::Stale,
-                        _ => Error::from(error),
-                    })
-                }
-                Identify::Walk | Identify::Birth => self.open_at_place(node, flags),
-            }
+            store.open(&node.0.identity, flags).unwrap_or_else(|| self.open_at_place(node, flags))
         })
     }
 

@@ -104,7 +104,7 @@ impl VolumeInner {
     pub(crate) fn found_at_name(&self, at: &Descriptor, name: &[u8]) -> io::Result<(Option<KernelHandle>, OwnedFd, RawStat)> {
         let fd = sys::open_at(at, name, libc::O_PATH, 0)?;
         let stat = sys::stat(&fd)?;
-        Ok((self.identify.of(&fd, &stat).ok(), fd, stat))
+        Ok((self.store.identify(fd.as_fd(), &stat).ok(), fd, stat))
     }
 
     /// Fails if the object is a file that is open as a block device.

@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 use crate::descriptor_cache::DescriptorCache;
 use crate::error::Error;
 use crate::handle::{Handle, Named};
-use crate::identity::Identify;
 use crate::node::{Node, NodeInner};
 use crate::volume::{Volume, VolumeInner};
 
@@ -14,14 +13,7 @@ impl Volume {
     /// The handle of an object: at most 56 bytes, valid over restarts and renames, and the same for each hard link.
     pub fn handle(&self, node: &Node) -> Handle {
         let inner = &node.0;
-        *inner.handle.get_or_init(|| {
-            self.0.handle_key.encode(&Named {
-                identity: inner.identity,
-                kind: inner.kind,
-                fileid: inner.fileid,
-                parent_hint: inner.parent_hint,
-            })
-        })
+        *inner.handle.get_or_init(|| self.0.handle_key.encode(&inner.named()))
     }
 
     /// The object of a handle. If it is in memory, this takes one MAC and one lookup in a map.
@@ -52,11 +44,10 @@ impl Volume {
 impl VolumeInner {
     /// The node of a handle whose object is not in memory. Opens the object, to check that it still exists.
     fn open_by_handle(&self, named: &Named) -> Result<Node, Error> {
-        let Named { identity, kind, fileid, parent_hint } = *named;
-        if self.identify == Identify::Walk || self.identify == Identify::Birth {
+        if !self.store.opens_by_identity() {
             return self.find_by_walk(named);
         }
-        let fresh = Node(Arc::new(NodeInner::new(identity, kind, fileid, parent_hint)));
+        let fresh = Node(Arc::new(NodeInner::new(Arc::clone(&self.store), *named)));
         self.make_room(DescriptorCache::make_room)?;
         let (fd, access) = self.open_node(&fresh)?;
         let node = self.nodes.intern(fresh.0);

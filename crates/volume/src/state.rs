@@ -53,13 +53,13 @@ impl NewDirectories {
 
 /// The record on disk, and the lock on it.
 #[derive(Debug)]
-pub(crate) struct Store {
+pub(crate) struct StateDirectory {
     dir: PathBuf,
     dir_file: File,
     _lock: OwnedFd,
 }
 
-impl Store {
+impl StateDirectory {
     /// Locks the directory and reads its record. Makes the record if it does not exist.
     pub(crate) fn open(dir: &Path) -> Result<(Self, Record), OpenError> {
         let failed = |path: &Path| {
@@ -72,13 +72,13 @@ impl Store {
         if !sys::lock_exclusively(&lock).map_err(failed(&lock_path))? {
             return Err(OpenError::InUse { path: lock_path });
         }
-        let store = Self { dir: dir.to_path_buf(), dir_file, _lock: lock };
+        let state = Self { dir: dir.to_path_buf(), dir_file, _lock: lock };
         let path = dir.join(FILE);
         let mut record = match fs::read_to_string(&path) {
             Ok(text) => Record::parse(&text).map_err(|reason| OpenError::StateFormat { path: path.clone(), reason })?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let record = Record::random().map_err(failed(Path::new("/dev/urandom")))?;
-                store.write(&record).map_err(failed(&path))?;
+                state.write(&record).map_err(failed(&path))?;
                 record
             }
             Err(error) => return Err(failed(&path)(error)),
@@ -89,12 +89,12 @@ impl Store {
         if left.is_some_and(|left| left > record.loss_epoch) {
             // The number itself is not trusted. One step is enough to change the verifier.
             record.loss_epoch += 1;
-            store.write(&record).map_err(failed(&path))?;
+            state.write(&record).map_err(failed(&path))?;
         }
         if left.is_some() {
             fs::remove_file(&shm_note).map_err(failed(&shm_note))?;
         }
-        Ok((store, record))
+        Ok((state, record))
     }
 
     /// Replaces the record after a loss. Before that, it notes the epoch in memory that outlives the process but not the
@@ -184,17 +184,17 @@ mod tests {
     #[test]
     fn a_record_belongs_to_one_directory() {
         let base = tempfile::tempdir().unwrap();
-        let (store, record) = Store::open(base.path()).unwrap();
+        let (state, record) = StateDirectory::open(base.path()).unwrap();
         assert_eq!(
-            store.of_directory(record.clone(), "1:aa\n").unwrap(),
+            state.of_directory(record.clone(), "1:aa\n").unwrap(),
             (record.clone(), false),
             "a record without a directory is kept"
         );
-        assert_eq!(store.of_directory(record.clone(), "1:aa\n").unwrap(), (record.clone(), false));
-        let (other, is_new) = store.of_directory(record.clone(), "1:bb\n").unwrap();
+        assert_eq!(state.of_directory(record.clone(), "1:aa\n").unwrap(), (record.clone(), false));
+        let (other, is_new) = state.of_directory(record.clone(), "1:bb\n").unwrap();
         assert!(is_new && other.key != record.key && other.fsid() != record.fsid());
-        drop(store);
-        assert_eq!(Store::open(base.path()).unwrap().1, other);
+        drop(state);
+        assert_eq!(StateDirectory::open(base.path()).unwrap().1, other);
     }
 
     #[test]
@@ -202,17 +202,17 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let dir = base.path().join("state");
         fs::create_dir(&dir).unwrap();
-        let (store, mut record) = Store::open(&dir).unwrap();
+        let (state, mut record) = StateDirectory::open(&dir).unwrap();
         let before = record.loss_epoch;
         // Not even root can replace a directory by a file.
         fs::create_dir(dir.join(FILE_NEW)).unwrap();
         record.loss_epoch += 1;
-        assert!(store.write(&record).is_err());
-        store.write_loss(&record).unwrap();
-        drop(store);
+        assert!(state.write(&record).is_err());
+        state.write_loss(&record).unwrap();
+        drop(state);
         fs::remove_dir(dir.join(FILE_NEW)).unwrap();
-        assert_eq!(Store::open(&dir).unwrap().1.loss_epoch, before + 1);
-        assert_eq!(Store::open(&dir).unwrap().1.loss_epoch, before + 1, "once");
+        assert_eq!(StateDirectory::open(&dir).unwrap().1.loss_epoch, before + 1);
+        assert_eq!(StateDirectory::open(&dir).unwrap().1.loss_epoch, before + 1, "once");
     }
 
     #[test]
@@ -220,13 +220,13 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let dir = base.path().join("state");
         fs::create_dir(&dir).unwrap();
-        let (store, mut record) = Store::open(&dir).unwrap();
+        let (state, mut record) = StateDirectory::open(&dir).unwrap();
         record.loss_epoch += 1;
-        store.write_loss(&record).unwrap();
+        state.write_loss(&record).unwrap();
         assert!(!record.shm_note().exists(), "on record, so the note is removed");
         fs::write(record.shm_note(), "").unwrap();
-        drop(store);
-        assert_eq!(Store::open(&dir).unwrap().1.loss_epoch, record.loss_epoch + 1);
+        drop(state);
+        assert_eq!(StateDirectory::open(&dir).unwrap().1.loss_epoch, record.loss_epoch + 1);
         assert!(!record.shm_note().exists());
     }
 }

@@ -81,10 +81,10 @@ impl TreeView {
                 }
                 let object = sys::open_at(&fd, entry.name, libc::O_PATH, 0)?;
                 let stat = sys::stat(&object)?;
-                if stat.mount != volume.root_stat.mount {
+                if stat.mount != volume.store.root_stat().mount {
                     continue;
                 }
-                let identity = volume.identify.of(&object, &stat)?;
+                let identity = volume.store.identify(object.as_fd(), &stat)?;
                 names.insert(entry.name.into(), identity);
                 if let Entry::Vacant(place) = tree.places.entry(identity) {
                     place.insert(steps.iter().cloned().chain([entry.name.into()]).collect());
@@ -101,11 +101,11 @@ impl TreeView {
 
 /// Opens the object at a path on the host, one component at a time, without following links.
 fn open(volume: &VolumeInner, steps: &[Box<[u8]>], flags: libc::c_int) -> io::Result<OwnedFd> {
-    let Some((last, above)) = steps.split_last() else { return sys::open_at(&volume.root_fd, b".", flags, 0) };
+    let Some((last, above)) = steps.split_last() else { return sys::open_at(volume.store.root(), b".", flags, 0) };
     if above.len() >= DEPTH_MAX {
         return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
     }
-    let root = volume.root_fd.try_clone()?;
+    let root = volume.store.root().try_clone_to_owned()?;
     let dir = above.iter().try_fold(root, |dir, step| sys::open_at(&dir, step, libc::O_PATH | libc::O_DIRECTORY, 0))?;
     sys::open_at(&dir, last, flags, 0)
 }
@@ -115,7 +115,7 @@ fn open(volume: &VolumeInner, steps: &[Box<[u8]>], flags: libc::c_int) -> io::Re
 /// **Errors**: [`CopyError`].
 pub(crate) fn prepare_destination(volume: &VolumeInner, to: &Path) -> Result<(), CopyError> {
     let failed = |source| CopyError::Io { path: to.to_path_buf(), source };
-    let root = std::fs::read_link(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&volume.root_fd)));
+    let root = std::fs::read_link(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&volume.store.root())));
     let absolute = std::path::absolute(to).map_err(failed)?;
     let existing = absolute.ancestors().find_map(|path| path.canonicalize().ok());
     if existing.is_some_and(|path| path.starts_with(root.as_deref().unwrap_or(Path::new("/")))) {

@@ -1,7 +1,7 @@
 //! The volume: its parts, how it is opened, and what it reports about itself.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -14,11 +14,10 @@ use crate::descriptor_cache::DescriptorCache;
 use crate::directory_lock::DirectoryLock;
 use crate::error::{Error, OpenError};
 use crate::faults::Faults;
-use crate::handle::HandleKey;
-use crate::identity::{Identify, Identity};
+use crate::handle::{HandleKey, Named};
+use crate::identity::Identity;
 use crate::loss::{Loss, LossConfig, LossLock};
 use crate::loss_epoch::LossEpoch;
-use crate::metadata_log::MetadataLog;
 use crate::mount_points::{self, MountPoint, MountPoints};
 use crate::mounted::mounted;
 use crate::node::{Node, NodeInner};
@@ -27,7 +26,9 @@ use crate::options::{CacheMode, Durability, Options};
 use crate::quota::account::Quota;
 use crate::record::{BootId, Host};
 use crate::size_limit::SizeLimit;
-use crate::state::{NewDirectories, Store};
+use crate::state::{NewDirectories, StateDirectory};
+use crate::store::Store;
+use crate::store::directory::Directory;
 use crate::sys;
 use crate::times;
 use crate::tree_search::TreeSearch;
@@ -56,14 +57,12 @@ pub(crate) struct VolumeInner {
     /// Keeps other processes from serving the directory.
     pub(crate) _directory_lock: DirectoryLock,
     pub(crate) new_state: NewDirectories,
-    pub(crate) root_fd: OwnedFd,
+    /// Where the objects live.
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) root: Node,
     /// The path of the served directory when it was opened.
     pub(crate) dir: PathBuf,
     pub(crate) state_dir: PathBuf,
-    /// The attributes of the root when it was opened. Device, mount and inode number never change.
-    pub(crate) root_stat: sys::RawStat,
-    pub(crate) identify: Identify,
     pub(crate) uid: u32,
     pub(crate) fsid: u64,
     pub(crate) handle_key: HandleKey,
@@ -78,7 +77,6 @@ pub(crate) struct VolumeInner {
     pub(crate) tree_search: TreeSearch,
     pub(crate) options: Options,
     pub(crate) counted: Counted,
-    pub(crate) metadata_log: MetadataLog,
     /// Whether reading a file's times makes the host write the inode with the next stable write.
     pub(crate) multigrain_times: bool,
     /// Cleared when the host refuses RWF_DONTCACHE.
@@ -114,14 +112,12 @@ impl Volume {
         if config.options.durability == Durability::Battery && config.loss.is_some() {
             return Err(OpenError::BatteryLoses);
         }
-        let root_fd = sys::open_path(&dir, libc::O_RDONLY | libc::O_DIRECTORY, 0).map_err(dir_failed)?;
-        let identify = Identify::detect(&root_fd).map_err(dir_failed)?;
-        let identify = identify.ok_or_else(|| OpenError::NoIdentity { path: dir.clone() })?;
+        let store = Directory::open(&dir).map_err(dir_failed)?.ok_or_else(|| OpenError::NoIdentity { path: dir.clone() })?;
         // Before the state directory is made, so that a refused volume leaves no state directory.
         let directory_lock = DirectoryLock::take(&dir)?;
         let state_failed = |source| OpenError::State { path: config.state_dir.clone(), source };
         let new_state = NewDirectories::make(&config.state_dir).map_err(state_failed)?;
-        let opened = Self::with_state(&config, dir, root_fd, identify, directory_lock, new_state.clone());
+        let opened = Self::with_state(&config, dir, Arc::new(store), directory_lock, new_state.clone());
         // With `InUse`, another process has locked the state directory right after it was made, so it is that process's now.
         opened.inspect_err(|error| {
             if !matches!(error, OpenError::InUse { .. }) {
@@ -134,41 +130,36 @@ impl Volume {
     fn with_state(
         config: &Config,
         dir: PathBuf,
-        root_fd: OwnedFd,
-        identify: Identify,
+        store: Arc<dyn Store>,
         directory_lock: DirectoryLock,
         new_state: NewDirectories,
     ) -> Result<Self, OpenError> {
         let dir_failed = |source| OpenError::Directory { path: config.dir.clone(), source };
         let state_failed = |source| OpenError::State { path: config.state_dir.clone(), source };
-        let (store, record) = Store::open(&config.state_dir)?;
-        let stat = sys::stat(&root_fd).map_err(dir_failed)?;
-        let root_identity = identify.of(&root_fd, &stat).map_err(dir_failed)?;
-        let (record, is_of_new_directory) = match identify {
+        let (state, record) = StateDirectory::open(&config.state_dir)?;
+        let (root_fd, root_stat) = (store.root(), store.root_stat());
+        let (record, is_of_new_directory) = match store.identity() {
             // The inode numbers of an overlay's directories differ between mounts.
-            Identify::Birth => (record, false),
-            _ => store.of_directory(record, &root_identity.to_text()).map_err(state_failed)?,
+            Identity::BirthTimes => (record, false),
+            _ => state.of_directory(record, &store.root_identity().to_text()).map_err(state_failed)?,
         };
         let (handle_key, fsid) = (HandleKey::new(&record.key), record.fsid());
-        let host = Host { boot: config.options.boot_id.or_else(BootId::of_kernel), mounted: mounted(&stat) };
-        let loss_epoch = LossEpoch::start(store, record, host).map_err(state_failed)?;
-        flush_former(&root_fd, &dir, &loss_epoch).map_err(dir_failed)?;
-        let root = Arc::new(NodeInner::new(root_identity, Kind::Directory, stat.ino, 0));
-        let multigrain_times = times::multigrain_times(&root_fd);
-        let metadata_log = MetadataLog::of(&stat, sys::file_system_kind(&root_fd));
-        let (nodes, has_acls) = (NodeTable::new(), acl::has_acls(&root_fd));
-        let root = nodes.intern(root);
-        let loss = config.loss.map(|loss| Loss::start(loss, &root_fd).map(LossLock::new)).transpose().map_err(dir_failed)?;
+        let host = Host { boot: config.options.boot_id.or_else(BootId::of_kernel), mounted: mounted(root_stat) };
+        let loss_epoch = LossEpoch::start(state, record, host).map_err(state_failed)?;
+        flush_former(root_fd, &dir, &loss_epoch).map_err(dir_failed)?;
+        let named = Named { identity: *store.root_identity(), kind: Kind::Directory, fileid: root_stat.ino, parent_hint: 0 };
+        let nodes = NodeTable::new();
+        let root = nodes.intern(Arc::new(NodeInner::new(Arc::clone(&store), named)));
+        let (multigrain_times, has_acls) = (times::multigrain_times(root_fd), acl::has_acls(root_fd));
+        let loss = config.loss.map(|loss| Loss::start(loss, root_fd).map(LossLock::new)).transpose().map_err(dir_failed)?;
         Ok(Self(Arc::new_cyclic(|me| VolumeInner {
             me: me.clone(),
+            store,
             root,
-            root_stat: stat,
             dir,
             state_dir: config.state_dir.clone(),
             _directory_lock: directory_lock,
             new_state,
-            root_fd,
-            identify,
             uid: sys::effective_uid(),
             fsid,
             handle_key,
@@ -181,7 +172,6 @@ impl Volume {
             tree_search: TreeSearch::default(),
             options: config.options,
             counted: Counted::default(),
-            metadata_log,
             multigrain_times,
             uncached_buffered: AtomicBool::new(matches!(config.options.cache, CacheMode::Direct | CacheMode::DropBehind)),
             quota: Quota::default(),
@@ -205,7 +195,7 @@ impl Volume {
 
     /// Sets the mount points. From now on [`Volume::lookup`] refuses their names, mounted or not.
     pub fn set_mount_points(&self, points: &[MountPoint]) {
-        self.0.mount_points.set(points, self.0.root_stat.dev);
+        self.0.mount_points.set(points, self.0.store.root_stat().dev);
     }
 
     /// Sets the volume's name in the log. Later calls change nothing.
@@ -241,7 +231,7 @@ impl Volume {
 
     /// How the volume identifies files and finds them again.
     pub fn identity(&self) -> Identity {
-        self.0.identify.as_identity()
+        self.0.store.identity()
     }
 
     /// The served directory itself.
@@ -348,7 +338,7 @@ pub fn keeping_set_id<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Flushes what earlier processes left. If the host reports lost data, increments the loss epoch.
-fn flush_former(root: &OwnedFd, dir: &Path, loss_epoch: &LossEpoch) -> std::io::Result<()> {
+fn flush_former(root: BorrowedFd<'_>, dir: &Path, loss_epoch: &LossEpoch) -> std::io::Result<()> {
     let Err(reason) = sys::sync_file_system(root) else { return Ok(()) };
     let (epoch, recorded) = loss_epoch.advance(true);
     tracing::error!(

@@ -66,7 +66,7 @@ impl VolumeInner {
         if !self.options.exclusive {
             return None;
         }
-        self.node_of(fd, stat, None).ok().and_then(|node| self.other_change(&node))
+        self.node_of(&self.store, fd, stat, None).ok().and_then(|node| self.other_change(&node))
     }
 
     /// Begins a change without the lock of an object that loses a name. If that is its last name,

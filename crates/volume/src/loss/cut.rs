@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use super::Loss;
@@ -35,7 +36,7 @@ impl Volume {
         let mut loss = self.0.lock_loss().ok_or(Error::NotSupported)?;
         // First, because clients must see that data may be lost even if a later step fails.
         self.0.loss_epoch.advance(true).1?;
-        let report = loss.cut(|fd, stat| self.0.identify.of(fd, stat))?;
+        let report = loss.cut(|fd, stat| self.0.store.identify(fd.as_fd(), stat))?;
         self.0.nodes.for_each(|node| {
             if Node(node.clone()) != self.0.root {
                 node.forget();

@@ -22,7 +22,7 @@ impl VolumeInner {
         let at = self.directory(dir).ok()?;
         let fd = sys::open_at(&*at, name, libc::O_PATH, 0).ok()?;
         let stat = sys::stat(&fd).ok().filter(|stat| stat.mode & libc::S_IFMT == libc::S_IFREG)?;
-        let node = self.node_of(&fd, &stat, None).ok()?;
+        let node = self.node_of(&self.store, &fd, &stat, None).ok()?;
         Some(NameToRelease { fd, node, stat })
     }
 

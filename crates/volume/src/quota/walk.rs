@@ -14,7 +14,7 @@ impl VolumeInner {
         let open = |at: &OwnedFd, name: &[u8]| sys::open_at(at, name, libc::O_RDONLY | libc::O_DIRECTORY, 0);
         let mut seen: HashSet<u64> = HashSet::new();
         let mut sum: u64 = 0;
-        let top = open(&self.root_fd, b".")?;
+        let top = sys::open_at(self.store.root(), b".", libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
         let mut path = vec![(open(&top, b".")?, Listing::new(top, 0)?)];
         loop {
             let depth = path.len();
@@ -27,7 +27,7 @@ impl VolumeInner {
                 continue;
             }
             // A name that vanishes meanwhile, or that leads into another file system, does not count.
-            let Some(stat) = sys::stat_name(&*at, entry.name).ok().filter(|stat| !self.is_of_another(stat)) else { continue };
+            let Some(stat) = sys::stat_name(&*at, entry.name).ok().filter(|stat| self.store.holds(stat)) else { continue };
             match stat.mode & libc::S_IFMT {
                 libc::S_IFREG if stat.nlink == 1 || seen.insert(stat.ino) => sum = sum.saturating_add(stat.size),
                 libc::S_IFDIR => match open(at, entry.name) {

@@ -1,6 +1,6 @@
 //! Opens an object at its last known place, or where a search finds it.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use host::Unpoisoned;
 
@@ -8,7 +8,7 @@ use super::walk::walk_while_wanted;
 use super::{State, Wanted};
 use crate::error::Error;
 use crate::handle::Named;
-use crate::identity::Identify;
+use crate::identity::Identity;
 use crate::limits::{DEPTH_MAX, WANTED_MAX};
 use crate::node::Node;
 use crate::sys::{self, Listing};
@@ -35,12 +35,7 @@ impl VolumeInner {
                 }
                 *node.0.place.lock().unpoisoned() = None;
             }
-            self.find_by_walk(&Named {
-                identity: node.0.identity,
-                kind: node.0.kind,
-                fileid: node.0.fileid,
-                parent_hint: node.0.parent_hint,
-            })?;
+            self.find_by_walk(&node.0.named())?;
         }
         Err(Error::Busy)
     }
@@ -65,7 +60,7 @@ impl VolumeInner {
     }
 
     fn is_node(&self, fd: &OwnedFd, node: &Node) -> bool {
-        let identity = sys::stat(fd).and_then(|stat| self.identify.of(fd, &stat));
+        let identity = sys::stat(fd).and_then(|stat| self.store.identify(fd.as_fd(), &stat));
         identity.is_ok_and(|identity| identity == node.0.identity)
     }
 
@@ -109,7 +104,8 @@ impl VolumeInner {
     /// The object, if the directory with this inode number contains it.
     fn find_in(&self, dir: u64, named: &Named) -> Option<Node> {
         // If identities contain the birth time, an overlay may have given the root a new one by copying it up.
-        let is_root = named.fileid == self.root.fileid() && named.parent_hint == 0 && self.identify == Identify::Birth;
+        let is_root =
+            named.fileid == self.root.fileid() && named.parent_hint == 0 && self.store.identity() == Identity::BirthTimes;
         if is_root || named.identity == self.root.0.identity {
             return Some(self.root.clone());
         }
@@ -118,7 +114,7 @@ impl VolumeInner {
         let fd = sys::open_at(&*descriptor, b".", libc::O_RDONLY | libc::O_DIRECTORY, 0).ok()?;
         let mut listing = Listing::new(fd, 0).ok()?;
         while let Ok(Some(entry)) = listing.next_entry() {
-            if entry.name == b"." || entry.name == b".." || self.listed_fileid(&descriptor, &entry) != named.fileid {
+            if entry.name == b"." || entry.name == b".." || self.store.listed_fileid(&descriptor, &entry) != named.fileid {
                 continue;
             }
             if let Ok((node, _)) = self.child(&dir, &descriptor, entry.name)

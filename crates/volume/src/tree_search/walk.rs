@@ -1,7 +1,7 @@
 //! The walk over the whole volume.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Weak};
 
 use host::Unpoisoned;
@@ -43,7 +43,7 @@ fn walk(volume: &Arc<VolumeInner>) -> io::Result<()> {
     let mut at = 0;
     while at < tree.len() && tree.len() < DIRECTORIES_MAX && Arc::strong_count(volume) > 1 {
         let dir = tree[at].2;
-        if let Ok(fd) = open_below(&volume.root_fd, &tree, at) {
+        if let Ok(fd) = open_below(volume.store.root(), &tree, at) {
             let below = list_one(volume, fd, dir, at == 0)?;
             tree.extend(below.into_iter().map(|(name, ino)| (at, name, ino)));
         }
@@ -68,7 +68,7 @@ fn list_one(volume: &VolumeInner, fd: OwnedFd, dir: u64, root: bool) -> io::Resu
             }
             _ => false,
         };
-        let fileid = volume.listed_fileid(&names, &entry);
+        let fileid = volume.store.listed_fileid(&names, &entry);
         let mut state = volume.tree_search.state.lock().unpoisoned();
         if let Some(wanted) = state.wanted.get_mut(&fileid)
             && !wanted.places.iter().any(|(seen, _)| *seen == dir)
@@ -86,7 +86,7 @@ fn list_one(volume: &VolumeInner, fd: OwnedFd, dir: u64, root: bool) -> io::Resu
 }
 
 /// Opens the directory at an index of the tree, one component at a time.
-fn open_below(root: &OwnedFd, tree: &[(usize, Box<[u8]>, u64)], index: usize) -> io::Result<OwnedFd> {
+fn open_below(root: BorrowedFd<'_>, tree: &[(usize, Box<[u8]>, u64)], index: usize) -> io::Result<OwnedFd> {
     let mut names = Vec::new();
     let mut at = index;
     while at != 0 {

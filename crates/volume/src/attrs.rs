@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::limits::OFFSET_MAX;
 use crate::node::Node;
 use crate::quiesce::Change;
+use crate::store::SnapshotId;
 use crate::sys::{self, RawStat, RawTime};
 use crate::types::{Attr, FsStat, Kind, SetAttr, SetTime, Time};
 use crate::volume::{Volume, VolumeInner};
@@ -212,8 +213,10 @@ impl VolumeInner {
         if descriptor.access == Access::ReadWrite {
             return Ok(descriptor);
         }
-        let store = sys::fs_stat(node.0.store.root())?;
-        Err(if store.f_flag.contains(StatVfsMountFlags::RDONLY) { Error::ReadOnly } else { Error::Access })
+        let store = &node.0.store;
+        let is_read_only =
+            store.snapshot() != SnapshotId::LIVE || sys::fs_stat(store.root())?.f_flag.contains(StatVfsMountFlags::RDONLY);
+        Err(if is_read_only { Error::ReadOnly } else { Error::Access })
     }
 }
 

@@ -121,13 +121,13 @@ mod tests {
     use crate::descriptor::{Access, Descriptor};
     use crate::handle::Named;
     use crate::limits::{EVICTED_TOGETHER, KERNEL_HANDLE_BYTES_MAX};
-    use crate::store::Store;
     use crate::store::directory::Directory;
+    use crate::store::{SnapshotId, Store};
     use crate::sys::{self, KernelHandle};
     use crate::types::Kind;
 
     fn store() -> Arc<dyn Store> {
-        Arc::new(Directory::open(&std::env::temp_dir()).unwrap().unwrap())
+        Arc::new(Directory::open(&std::env::temp_dir(), SnapshotId::LIVE).unwrap().unwrap())
     }
 
     fn opened(cache: &Arc<DescriptorCache>, number: u8) -> Arc<NodeInner> {

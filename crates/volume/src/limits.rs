@@ -4,8 +4,8 @@
 pub(crate) const HANDLE_BYTES_MAX: usize = 56;
 /// Longest kernel file handle that a volume's handle contains, bytes: btrfs needs 20, xfs and tmpfs 12, ext4 8.
 pub(crate) const KERNEL_HANDLE_BYTES_MAX: usize = 24;
-/// Bytes of a volume's handle beside the kernel's: version, type, kind and length, tag; file id, parent hint, MAC.
-pub(crate) const HANDLE_FRAME_BYTES: usize = 4 + 8 + 8 + 8;
+/// Most bytes of a volume's handle beside the kernel's: version, type, kind and length, tag; snapshot id, file id, parent hint, MAC.
+pub(crate) const HANDLE_FRAME_BYTES: usize = 4 + 4 + 8 + 8 + 8;
 const _: () = assert!(KERNEL_HANDLE_BYTES_MAX + HANDLE_FRAME_BYTES <= HANDLE_BYTES_MAX);
 
 /// Nodes kept in memory: about 400 bytes each, so a table stays below 32 MiB.

@@ -9,6 +9,8 @@
 //! of the same volume: the identities of a file system's objects are unique over all its trees.
 
 pub(crate) mod directory;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,8 +19,20 @@ use crate::error::Error;
 use crate::identity::Identity;
 use crate::sys::{self, KernelHandle, RawEntry, RawStat};
 
+/// A tree of a volume: the live one, or a snapshot. Part of the handles of a snapshot's objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SnapshotId(pub(crate) u32);
+
+impl SnapshotId {
+    /// The tree that clients change.
+    pub(crate) const LIVE: Self = Self(0);
+}
+
 /// One tree of objects.
 pub(crate) trait Store: Send + Sync {
+    /// Which tree of its volume it is.
+    fn snapshot(&self) -> SnapshotId;
+
     /// The root, open for reading.
     fn root(&self) -> BorrowedFd<'_>;
 
@@ -47,6 +61,13 @@ pub(crate) trait Store: Send + Sync {
     ///
     /// **Errors**: [`Error::Stale`] if the object is gone.
     fn open(&self, identity: &KernelHandle, flags: libc::c_int) -> Option<Result<OwnedFd, Error>>;
+
+    /// The part of an identity that a handle of version 3 contains: without the number that the host gave to the tree, because a copy of the
+    /// tree that takes its place has another number.
+    fn in_handle(&self, identity: &KernelHandle) -> KernelHandle;
+
+    /// The identity of an object of this tree from the part that is in a handle.
+    fn of_handle(&self, in_handle: &KernelHandle) -> KernelHandle;
 
     /// Makes all earlier changes of names and attributes durable. Callers that wait at the same time share the flush.
     fn flush_metadata(&self) -> io::Result<()>;

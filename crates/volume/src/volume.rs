@@ -27,8 +27,8 @@ use crate::quota::account::Quota;
 use crate::record::{BootId, Host};
 use crate::size_limit::SizeLimit;
 use crate::state::{NewDirectories, StateDirectory};
-use crate::store::Store;
 use crate::store::directory::Directory;
+use crate::store::{SnapshotId, Store};
 use crate::sys;
 use crate::times;
 use crate::tree_search::TreeSearch;
@@ -57,7 +57,7 @@ pub(crate) struct VolumeInner {
     /// Keeps other processes from serving the directory.
     pub(crate) _directory_lock: DirectoryLock,
     pub(crate) new_state: NewDirectories,
-    /// Where the objects live.
+    /// Where the objects of the live tree live.
     pub(crate) store: Arc<dyn Store>,
     pub(crate) root: Node,
     /// The path of the served directory when it was opened.
@@ -112,7 +112,9 @@ impl Volume {
         if config.options.durability == Durability::Battery && config.loss.is_some() {
             return Err(OpenError::BatteryLoses);
         }
-        let store = Directory::open(&dir).map_err(dir_failed)?.ok_or_else(|| OpenError::NoIdentity { path: dir.clone() })?;
+        let store = Directory::open(&dir, SnapshotId::LIVE)
+            .map_err(dir_failed)?
+            .ok_or_else(|| OpenError::NoIdentity { path: dir.clone() })?;
         // Before the state directory is made, so that a refused volume leaves no state directory.
         let directory_lock = DirectoryLock::take(&dir)?;
         let state_failed = |source| OpenError::State { path: config.state_dir.clone(), source };

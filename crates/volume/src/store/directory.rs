@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use super::Store;
+use super::{SnapshotId, Store};
 use crate::error::Error;
 use crate::identity::Identity;
 use crate::limits::KERNEL_HANDLE_BYTES_MAX;
@@ -30,26 +30,35 @@ enum Identify {
 
 /// A directory and what is below it. Mount points are not entered.
 pub(crate) struct Directory {
+    snapshot: SnapshotId,
     root: OwnedFd,
     root_stat: RawStat,
     root_identity: KernelHandle,
     identify: Identify,
+    /// On btrfs the number of the subvolume.
+    subvolume: Option<u64>,
     metadata_log: MetadataLog,
 }
 
 impl Directory {
-    /// Opens a directory. `None` if its file system has neither kernel handles nor birth times.
-    pub(crate) fn open(path: &Path) -> io::Result<Option<Self>> {
+    /// Opens a directory, which is this tree of its volume. `None` if its file system has neither kernel handles nor birth times.
+    pub(crate) fn open(path: &Path, snapshot: SnapshotId) -> io::Result<Option<Self>> {
         let root = sys::open_path(path, libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
         let Some(identify) = Identify::detect(&root)? else { return Ok(None) };
         let root_stat = sys::stat(&root)?;
         let root_identity = identify.of(root.as_fd(), &root_stat)?;
-        let metadata_log = MetadataLog::of(&root_stat, sys::file_system_kind(&root));
-        Ok(Some(Self { root, root_stat, root_identity, identify, metadata_log }))
+        let file_system = sys::file_system_kind(&root);
+        let subvolume = root_identity.subvolume().filter(|_| file_system == Some(sys::BTRFS));
+        let metadata_log = MetadataLog::of(&root_stat, file_system);
+        Ok(Some(Self { snapshot, root, root_stat, root_identity, identify, subvolume, metadata_log }))
     }
 }
 
 impl Store for Directory {
+    fn snapshot(&self) -> SnapshotId {
+        self.snapshot
+    }
+
     fn root(&self) -> BorrowedFd<'_> {
         self.root.as_fd()
     }
@@ -95,6 +104,14 @@ impl Store for Directory {
             Some(libc::ENOENT) => Error::Stale,
             _ => Error::from(error),
         }))
+    }
+
+    fn in_handle(&self, identity: &KernelHandle) -> KernelHandle {
+        if self.subvolume.is_some() { identity.without_subvolume() } else { *identity }
+    }
+
+    fn of_handle(&self, in_handle: &KernelHandle) -> KernelHandle {
+        self.subvolume.map_or(*in_handle, |number| in_handle.with_subvolume(number))
     }
 
     fn flush_metadata(&self) -> io::Result<()> {

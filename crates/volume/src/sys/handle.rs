@@ -15,7 +15,42 @@ pub(crate) struct KernelHandle {
     pub(crate) bytes: [u8; KERNEL_HANDLE_BYTES_MAX],
 }
 
+/// The type of a handle of btrfs (FILEID_BTRFS_WITHOUT_PARENT). Its bytes are inode number, number of the subvolume, generation.
+const BTRFS_TYPE: u8 = 0x4d;
+const BTRFS_BYTES: u8 = 20;
+/// Where the number of the subvolume begins, and its length.
+const SUBVOLUME: (usize, usize) = (8, 8);
+
 impl KernelHandle {
+    /// The number of the subvolume, if this is a handle of btrfs.
+    pub(crate) fn subvolume(&self) -> Option<u64> {
+        let is_btrfs = (self.kind, self.len) == (BTRFS_TYPE, BTRFS_BYTES);
+        let (_, number) = self.bytes.split_first_chunk::<{ SUBVOLUME.0 }>()?;
+        is_btrfs.then(|| number.first_chunk()).flatten().map(|number| u64::from_ne_bytes(*number))
+    }
+
+    /// A handle of btrfs without the number of the subvolume. Other handles stay as they are.
+    pub(crate) fn without_subvolume(mut self) -> Self {
+        if self.subvolume().is_some() {
+            let (at, len) = SUBVOLUME;
+            self.bytes.copy_within(at + len.., at);
+            self.len -= len as u8;
+            self.bytes[usize::from(self.len)..].fill(0);
+        }
+        self
+    }
+
+    /// A handle of btrfs [without a number](Self::without_subvolume), with this number. Other handles stay as they are.
+    pub(crate) fn with_subvolume(mut self, number: u64) -> Self {
+        let (at, len) = SUBVOLUME;
+        if (self.kind, self.len) == (BTRFS_TYPE, BTRFS_BYTES - len as u8) {
+            self.bytes.copy_within(at..usize::from(self.len), at + len);
+            self.bytes[at..at + len].copy_from_slice(&number.to_ne_bytes());
+            self.len = BTRFS_BYTES;
+        }
+        self
+    }
+
     /// The handle as a line of text.
     pub(crate) fn to_text(self) -> String {
         let bytes = self.bytes.get(..usize::from(self.len)).unwrap_or_default();
@@ -105,4 +140,33 @@ pub(crate) fn open_handle(mount: impl AsFd, handle: &KernelHandle, flags: libc::
     let fd = opened?;
     // SAFETY: the kernel has just returned `fd`, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn handle(kind: u8, bytes: &[u8]) -> KernelHandle {
+        let mut handle = KernelHandle { kind, len: bytes.len() as u8, bytes: [0; KERNEL_HANDLE_BYTES_MAX] };
+        handle.bytes[..bytes.len()].copy_from_slice(bytes);
+        handle
+    }
+
+    #[test]
+    fn the_number_of_a_subvolume_is_taken_out_and_another_is_put_in() {
+        let of =
+            |number: u64| handle(BTRFS_TYPE, &[&257_u64.to_ne_bytes()[..], &number.to_ne_bytes(), &9_u32.to_ne_bytes()].concat());
+        assert_eq!((of(5).subvolume(), of(260).subvolume()), (Some(5), Some(260)));
+        assert_eq!(of(5).without_subvolume(), of(260).without_subvolume());
+        assert_eq!(of(5).without_subvolume().len, 12);
+        assert_eq!(of(5).without_subvolume().with_subvolume(260), of(260));
+    }
+
+    #[test]
+    fn handles_of_other_file_systems_stay_as_they_are() {
+        for other in [handle(1, &[7; 8]), handle(0x81, &[7; 12]), handle(1, &[7; 20]), handle(BTRFS_TYPE, &[7; 8])] {
+            assert_eq!(other.subvolume(), None);
+            assert_eq!((other.without_subvolume(), other.with_subvolume(5)), (other, other));
+        }
+    }
 }

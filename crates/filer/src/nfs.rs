@@ -16,7 +16,7 @@ pub(crate) mod export;
 pub mod exports;
 pub(crate) mod faults;
 pub(crate) mod filer;
-mod handlers;
+pub(crate) mod handlers;
 pub mod policy;
 pub mod portmap_datagrams;
 pub(crate) mod service;

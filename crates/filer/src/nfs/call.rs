@@ -105,10 +105,11 @@ impl<'a> Call<'a> {
         self.header.program
     }
 
-    /// The procedure, if it is an NFS call.
+    /// The procedure, if it is a call of NFS version 3.
     #[must_use]
     pub const fn nfs_procedure(&self) -> Option<Procedure> {
-        if self.header.program == nfs3::PROGRAM { Procedure::from_number(self.header.procedure) } else { None }
+        let is_nfs3 = self.header.program == nfs3::PROGRAM && self.header.version == nfs3::VERSION;
+        if is_nfs3 { Procedure::from_number(self.header.procedure) } else { None }
     }
 
     /// The arguments of a stable WRITE. `None` for other calls.

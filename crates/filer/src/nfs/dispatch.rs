@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nfs_proto::nfs3::{self, NfsStatus, Procedure, WriteArgs};
+use nfs_proto::nfs3::{NfsStatus, Procedure, WriteArgs};
 use nfs_proto::record;
 use nfs_proto::rpc::{
     AUTH_NONE, AUTH_SYS, AuthStat, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, ReplyHeader, ReplyStatus, Xid,
@@ -15,11 +15,10 @@ use super::exactly_once::{Attempt, Claim, Sender};
 use super::exports::View;
 use super::faults;
 use super::filer::Filer;
-use super::handlers::{self, ProgramCall};
+use super::handlers::{self, Program, ProgramCall, Serve};
 use super::policy::{Refusal, Rights};
 use super::stats::{Answer, Stats};
 use crate::connections::delivery::SentMark;
-use crate::listener::ListenerRole;
 use crate::operations::access::Caller;
 
 /// Serves one call record: appends its reply record, with the record mark, to `out`.
@@ -74,23 +73,17 @@ fn identity<'a>(credential: &OpaqueAuth<'a>) -> Result<Option<AuthSys<'a>>, Auth
 }
 
 fn serve_program(filer: &Filer, view: &View, identity: Option<&AuthSys<'_>>, call: &Call<'_>, out: &mut Vec<u8>) -> Served {
-    let CallHeader { xid, program, version, procedure, .. } = call.header;
-    let other = if program == nfs3::PROGRAM { None } else { handlers::program(program) };
-    let (is_served, served_version) = match other {
-        Some(other) => ((other.is_served)(view), other.version),
-        None => (program == nfs3::PROGRAM && view.peer.role == ListenerRole::Nfs, nfs3::VERSION),
+    let CallHeader { xid, procedure, .. } = call.header;
+    let serve = match handlers::program(&call.header, view) {
+        Ok(Program { serve: Serve::Nfs3, .. }) => return serve_nfs(filer, view, identity, call, out),
+        Ok(Program { serve: Serve::Results(serve), .. }) => serve,
+        Err(status) => {
+            refuse(xid, status, out);
+            return Served::Answered;
+        }
     };
-    if !is_served {
-        refuse(xid, ReplyStatus::ProgramUnavailable, out);
-        return Served::Answered;
-    }
-    if version != served_version {
-        refuse(xid, ReplyStatus::ProgramMismatch { low: served_version, high: served_version }, out);
-        return Served::Answered;
-    }
-    let Some(other) = other else { return serve_nfs(filer, view, identity, call, out) };
     let reply = Reply::begin(xid, out);
-    let done = (other.serve)(&ProgramCall { filer, view, procedure, arguments: call.arguments }, out);
+    let done = serve(&ProgramCall { filer, view, procedure, arguments: call.arguments }, out);
     reply.end(done.map(|_| ()), out);
     done.unwrap_or(Served::Answered)
 }

@@ -1,7 +1,7 @@
 //! The procedures: each decodes its arguments and appends its results to the reply.
 //!
-//! The match in [`serve`] lists the 22 procedures of NFS version 3. Each other program is a file that defines a [`Program`], and a line
-//! in [`PROGRAMS`]. A new procedure of such a program is a new case in its file.
+//! The match in [`serve`] lists the 22 procedures of NFS version 3. Each other program, and each other version of one, is a file or folder
+//! that defines a [`Program`], and a line in [`PROGRAMS`]. A new procedure of such a program is a new case in its file.
 #![expect(
     clippy::result_large_err,
     reason = "a refusal carries attributes as RFC 1813 wants; boxing them would cost an allocation"
@@ -20,11 +20,12 @@ mod nlm;
 mod portmap;
 
 use nfs_proto::nfs3::{self, Failure, FileHandle, NfsStatus, Outcome, PostOpAttr, Procedure, WccData};
-use nfs_proto::rpc::ReplyStatus;
+use nfs_proto::rpc::{CallHeader, ReplyStatus};
 use nfs_proto::xdr::{Decode, Encode, decode_all, encode_to};
 use volume::medium::{Kind, Operation};
 use volume::{Attr, Error, Node, Subject, Wcc};
 
+use crate::listener::ListenerRole;
 use crate::nfs::call::{Call, Later, Served};
 use crate::nfs::convert;
 use crate::nfs::export::Export;
@@ -33,20 +34,26 @@ use crate::nfs::filer::Filer;
 use crate::operations::Operator;
 use crate::operations::access::Caller;
 
-/// An RPC program other than NFS.
+/// A version of an RPC program.
 pub(crate) struct Program {
     pub(crate) number: u32,
-    /// The only version.
     pub(crate) version: u32,
-    /// Whether it is served on this connection. If not, the reply is PROG_UNAVAIL.
+    /// Whether it is served on this connection. If no version is, the reply is PROG_UNAVAIL.
     pub(crate) is_served: fn(&View) -> bool,
     /// Its calls may wait for those of other connections, so the coalesced replies are sent before each.
-    waits_for_others: bool,
-    /// Serves one call and appends its results. After an error the caller discards what was appended.
-    pub(crate) serve: fn(&ProgramCall<'_>, &mut Vec<u8>) -> Result<Served, ReplyStatus>,
+    pub(crate) waits_for_others: bool,
+    pub(crate) serve: Serve,
 }
 
-/// A call of such a program.
+/// How the calls of a program are served.
+pub(crate) enum Serve {
+    /// By dispatch, which counts each call, executes it once and delays its reply.
+    Nfs3,
+    /// By a function that appends the results of one call. After an error its caller discards what was appended.
+    Results(fn(&ProgramCall<'_>, &mut Vec<u8>) -> Result<Served, ReplyStatus>),
+}
+
+/// A call of a program other than NFS version 3.
 #[derive(Clone, Copy)]
 pub(crate) struct ProgramCall<'a> {
     pub(crate) filer: &'a Filer,
@@ -56,17 +63,35 @@ pub(crate) struct ProgramCall<'a> {
     pub(crate) arguments: &'a [u8],
 }
 
-/// The programs other than NFS.
-const PROGRAMS: [Program; 4] = [mount::PROGRAM, portmap::PROGRAM, nlm::PROGRAM, channel::PROGRAM];
+const NFS3: Program = Program {
+    number: nfs3::PROGRAM,
+    version: nfs3::VERSION,
+    is_served: |view| view.peer.role == ListenerRole::Nfs,
+    waits_for_others: false,
+    serve: Serve::Nfs3,
+};
 
-/// The program with this number. `None` for NFS and for unknown programs.
-pub(crate) fn program(number: u32) -> Option<&'static Program> {
-    PROGRAMS.iter().find(|program| program.number == number)
+/// The programs, NFS version 3 first.
+const PROGRAMS: &[Program] = &[NFS3, mount::PROGRAM, portmap::PROGRAM, nlm::PROGRAM, channel::PROGRAM];
+
+/// The program of a call.
+///
+/// # Errors
+/// The status of the reply, if the connection does not serve this program or this version of it.
+pub(crate) fn program(header: &CallHeader<'_>, view: &View) -> Result<&'static Program, ReplyStatus> {
+    let served = || PROGRAMS.iter().filter(|program| program.number == header.program && (program.is_served)(view));
+    if let Some(program) = served().find(|program| program.version == header.version) {
+        return Ok(program);
+    }
+    let versions = || served().map(|program| program.version);
+    let range = versions().min().zip(versions().max());
+    Err(range.map_or(ReplyStatus::ProgramUnavailable, |(low, high)| ReplyStatus::ProgramMismatch { low, high }))
 }
 
 /// Whether a call may wait for calls of other connections.
 pub(crate) fn waits_for_others(call: &Call<'_>) -> bool {
-    call.header.program != nfs3::PROGRAM && program(call.header.program).is_some_and(|program| program.waits_for_others)
+    let CallHeader { program: number, version, .. } = call.header;
+    PROGRAMS.iter().any(|program| (program.number, program.version) == (number, version) && program.waits_for_others)
 }
 
 /// What an NFS call needs besides its arguments.

@@ -4,7 +4,7 @@ use nfs_proto::channel1::{self, AttachArgs, ChannelResult, ChannelStatus, Proced
 use nfs_proto::rpc::ReplyStatus;
 use nfs_proto::xdr::encode_to;
 
-use super::{Program, ProgramCall, arguments};
+use super::{Program, ProgramCall, Serve, arguments};
 use crate::nfs::call::Served;
 use crate::nfs::exports::View;
 
@@ -14,7 +14,7 @@ pub(super) const PROGRAM: Program = Program {
     // The filer remembers a limited number of channels, so clients that may use no export get no channel.
     is_served: |view| view.may_use_any_export() && view.attachment().is_some(),
     waits_for_others: true,
-    serve,
+    serve: Serve::Results(serve),
 };
 
 /// Serves one call. Waits while calls of fenced connections run.

@@ -8,7 +8,7 @@ use nfs_proto::rpc::{AUTH_SYS, ReplyStatus};
 use nfs_proto::xdr::{Writer, encode_to};
 use volume::Kind;
 
-use super::{Program, ProgramCall, arguments};
+use super::{Program, ProgramCall, Serve, arguments};
 use crate::limits::MOUNT_DEPTH_MAX;
 use crate::listener::ListenerRole;
 use crate::nfs::call::Served;
@@ -23,7 +23,7 @@ pub(super) const PROGRAM: Program = Program {
     version: mount3::VERSION,
     is_served: |view| view.peer.role == ListenerRole::Nfs,
     waits_for_others: false,
-    serve,
+    serve: Serve::Results(serve),
 };
 
 /// Serves one call and counts it.

@@ -7,11 +7,16 @@ use nfs_proto::nlm4::{self, Cookie, LockResult, Procedure, Status};
 use nfs_proto::rpc::ReplyStatus;
 use nfs_proto::xdr::{Decode, Reader, encode_to};
 
-use super::{Program, ProgramCall};
+use super::{Program, ProgramCall, Serve};
 use crate::nfs::call::Served;
 
-pub(super) const PROGRAM: Program =
-    Program { number: nlm4::PROGRAM, version: nlm4::VERSION, is_served: |_| true, waits_for_others: false, serve };
+pub(super) const PROGRAM: Program = Program {
+    number: nlm4::PROGRAM,
+    version: nlm4::VERSION,
+    is_served: |_| true,
+    waits_for_others: false,
+    serve: Serve::Results(serve),
+};
 
 /// Serves one call.
 fn serve(call: &ProgramCall<'_>, out: &mut Vec<u8>) -> Result<Served, ReplyStatus> {

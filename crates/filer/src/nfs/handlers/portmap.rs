@@ -5,11 +5,16 @@ use nfs_proto::rpc::ReplyStatus;
 use nfs_proto::xdr::{Writer, encode_to};
 use nfs_proto::{mount3, nfs3, nlm4};
 
-use super::{Program, ProgramCall, arguments};
+use super::{Program, ProgramCall, Serve, arguments};
 use crate::nfs::call::Served;
 
-pub(super) const PROGRAM: Program =
-    Program { number: portmap2::PROGRAM, version: portmap2::VERSION, is_served: |_| true, waits_for_others: false, serve };
+pub(super) const PROGRAM: Program = Program {
+    number: portmap2::PROGRAM,
+    version: portmap2::VERSION,
+    is_served: |_| true,
+    waits_for_others: false,
+    serve: Serve::Results(serve),
+};
 
 /// Serves one call.
 fn serve(call: &ProgramCall<'_>, out: &mut Vec<u8>) -> Result<Served, ReplyStatus> {

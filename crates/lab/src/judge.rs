@@ -178,7 +178,7 @@ fn notes(path: &PathResult) -> Vec<String> {
 /// The processes and servers that served a named directory or device, and where their processor time is counted.
 fn served(served: &Served) -> String {
     let counted = if served.is_counted {
-        "their whole processor time is counted, of clients with the database's, of servers as the filer's"
+        "their whole processor time is counted: a client's as the database's, a server's as the filer's"
     } else {
         "what is not a process here that this user may inspect is not in the processor time"
     };

@@ -40,7 +40,7 @@ impl Display for Refusal {
             (Self::Covered, Some(found)) => write!(
                 out,
                 "the runtime directory {} is not the one that `millrace exec` found: another file system covers it in this mount namespace, it was \
-                 removed, or the root directory is another one; make it visible here (bwrap --bind), or run `millrace exec` inside the namespace",
+                 removed (`millrace nfs give-up --force` does that), or the root directory is another one; make it visible here (bwrap --bind), or run `millrace exec` inside the namespace",
                 found.path.to_string_lossy()
             ),
             (Self::NewRoot, _) => {

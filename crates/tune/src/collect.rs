@@ -16,6 +16,7 @@ mod direct_nfs;
 mod entries;
 mod family;
 mod hpux;
+mod iscsi_lock;
 mod layout;
 pub mod limits;
 mod links;

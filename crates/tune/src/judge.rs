@@ -93,7 +93,7 @@ fn leave_unasked_out(subject: &Subject<'_>, first: usize, judgement: &mut Judgem
     let left_out = all - (judgement.findings.len() - first);
     if left_out > 0 {
         judgement.remarks.push(format!(
-            "{} was not asked with --db: rules whose facts are not in its files are left out, {left_out} of them",
+            "{} was not asked with --db; rules that need facts of the running server are left out: {left_out}",
             server.name
         ));
     }

@@ -21,7 +21,7 @@ pub fn dry_run(request: &Request) -> Result<String, LabError> {
     let arms = prepared.measured.len();
     let rounds = regimes::own_rounds(plan, &prospects, &estimate, arms);
     let at_most = if rounds < plan.repeats {
-        format!("; about {rounds} rounds of {} have time, --budget sets more", plan.repeats)
+        format!("; there is time for about {rounds} of {} rounds, --budget sets more", plan.repeats)
     } else {
         String::new()
     };

@@ -195,7 +195,7 @@ fn one_load(step: &Step, counted: &str, law: &str) -> String {
         let ours = (step.busy - step.others).max(f64::MIN_POSITIVE);
         let factor = (HOST_BUSY_LIMIT - step.others) / ours;
         let room = if factor < 100.0 { format!("about {factor:.1}") } else { "more than 100".to_owned() };
-        format!("the processors are {} busy and would carry {room} times as much of the same", percent(step.busy))
+        format!("the processors are {} busy and would carry {room} times this load", percent(step.busy))
     };
     format!("at {} {counted} per second are {:.2} times {law} ({within}); {far}", so_many(step.users), step.reached())
 }
@@ -363,7 +363,7 @@ pub(crate) mod tests {
         assert_eq!(
             one.text,
             "at 16 users reads per second are 0.98 times reads in flight / the medium's latency (within 5 %); the processors are \
-             45 % busy and would carry about 2.0 times as much of the same"
+             45 % busy and would carry about 2.0 times this load"
         );
         let full = only(vec![arm(16, 16.0, 0.97)]);
         assert!(

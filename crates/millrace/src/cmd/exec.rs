@@ -139,7 +139,7 @@ The preload library is the one that MILLRACE_PRELOAD names, else the one beside 
 ../lib/millrace; for a program of musl (Alpine Linux) the one in musl/ there.
 
 Never open one data directory from two hosts, or from two containers that cannot see each other's
-processes: only postmaster.pid guards against it, and it works within one host only.
+processes. Nothing prevents it: postmaster.pid works only among processes that see each other.
 
 The mounts' shared memory is in /dev/shm/millrace-UID (root: /run/millrace where /run is in memory),
 or in the directory that MILLRACE_RUNTIME_DIR names. A directory that another user made or can

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use lab::report;
 
 use super::output_file;
@@ -51,7 +51,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         bail!("write more than one of CSV, Markdown, SVG and JSON to stdout");
     }
     let begin = Instant::now();
-    let comparison = lab::record::read(&args.record).context("write the report")?;
+    let comparison = lab::record::read(&args.record)?;
     let page = args.out.clone().unwrap_or_else(|| report::record_file(&args.record).with_file_name(report::PAGE));
     let html = report::html(&comparison)?;
     let mut written = Vec::new();

@@ -243,10 +243,12 @@ fn print_faults(report: &FaultReport) {
         println!("{:>4}  {}: injected into {} of {} matching operations", set.id, set.fault, set.injected, set.matched);
     }
     let latest = if report.injections.is_empty() { String::new() } else { format!("; the latest {}:", report.injections.len()) };
-    println!("{} injections since the volume was opened{latest}", report.injected);
+    let word = if report.injected == 1 { "injection" } else { "injections" };
+    println!("{} {word} since the volume was opened{latest}", report.injected);
     for FaultInjection { id, kind, nth, on, file, offset, length, detail } in &report.injections {
         let place = |word: &str, value: &Option<u64>| value.map_or_else(String::new, |value| format!(" {word} {value}"));
         let (file, offset, length) = (place("file", file), place("at", offset), place("bytes", length));
-        println!("{id:>4}  {} of {on} {nth}{file}{offset}{length} {detail}", kind.name());
+        let line = format!("{id:>4}  {} of {on} {nth}{file}{offset}{length} {detail}", kind.name());
+        println!("{}", line.trim_end());
     }
 }

@@ -134,6 +134,28 @@ fn shared_memory_that_programs_use_stays_and_they_are_named_until_they_end() {
     });
 }
 
+/// The same script, after a keeper was killed before it had saved everything.
+#[test]
+fn shared_memory_with_data_that_no_keeper_saved_stays_and_is_named() {
+    let Some(mut world) = World::new("forget-unsaved") else { return };
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../dist/forget-segments");
+    let mut user = world.user("");
+    user.await_line();
+    world.filer.kill();
+    user.kill();
+    keepers::end(world.filer.port);
+    let refused = Command::new(&script).arg(world.runtime.parent().unwrap()).output().unwrap();
+    let said = crate::support::text(&refused);
+    assert!(said.contains("may hold written data that the server does not have"), "{said}");
+    assert!(world.runtime.is_dir(), "{said}");
+    world.filer.restart();
+    assert!(world.python("", "import os; os.stat('/db/f')").status().unwrap().success());
+    await_until("the shared memory to be forgotten", SOON, || {
+        Command::new(&script).arg(world.runtime.parent().unwrap()).output().unwrap();
+        (!world.runtime.exists()).then_some(())
+    });
+}
+
 /// A writer with much data asks the keeper for COMMITs. While the keeper is stopped or killed, the
 /// writer sends them itself.
 #[test]

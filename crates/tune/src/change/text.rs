@@ -103,7 +103,7 @@ pub(super) fn change_text(change: &Change) -> String {
 /// The text of one change. `shared` are remarks of several changes; they are printed once, after
 /// all changes.
 fn lines(change: &Change, shared: &[&str]) -> String {
-    let mut out = format!("  [{}] {}: {}\n", describe::severity(change.severity), change.named(), change.title);
+    let mut out = format!("  [{}] {}: goal: {}\n", describe::severity(change.severity), change.named(), change.title);
     if change.loses_durability {
         out.push_str("      DANGER: THIS MAY LOSE ACKNOWLEDGED DATA\n");
     }

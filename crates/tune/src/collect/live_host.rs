@@ -17,6 +17,7 @@ use super::database::mysql::{self, is_option_file};
 use super::database::parameter_files;
 use super::database::postgres;
 use super::database::reading::fetch;
+use super::iscsi_lock::IscsiLock;
 use super::layout;
 use super::limits::LISTING_MAX;
 use super::live_servers;
@@ -543,7 +544,9 @@ fn commands(options: &LiveOptions, collected: &mut Collected) {
             lines.push(line.into_iter().map(str::to_owned).collect());
         }
     }
+    let lock = IscsiLock::before(&options.root);
     let ran = run_all(options.runner.as_ref(), &lines);
+    drop(lock);
     for (line, ran) in lines.into_iter().zip(ran) {
         let line = line.join(" ").trim_end().replace('\n', "\\n");
         match ran {

@@ -175,9 +175,9 @@ impl Running {
         let asker = if self.database == Database::Mysql { 0 } else { self.uid };
         match (own_uid, user_name(asker)) {
             // The name of a container's user on this host is not meaningful.
-            (own, _) if own == asker || self.is_elsewhere => format!("--db '{dsn}' asks it itself"),
-            (0, user) => format!("`runuser -u {user} -- millrace audit --db '{dsn}'` asks it itself"),
-            (_, user) => format!("--db '{dsn}' asks it itself, run as user {user}"),
+            (own, _) if own == asker || self.is_elsewhere => format!("to ask it, add --db '{dsn}'"),
+            (0, user) => format!("to ask it: runuser -u {user} -- millrace audit --db '{dsn}'"),
+            (_, user) => format!("to ask it, add --db '{dsn}' as user {user}"),
         }
     }
 
@@ -315,20 +315,17 @@ mod tests {
         let postgres = running(Database::Postgres, NOBODY);
         let conf = "port = 5441 # of this cluster\nunix_socket_directories = '/var/run/postgresql, /tmp'\n";
         let dsn = "host=/var/run/postgresql port=5441 user=4000000000 dbname=postgres";
-        assert_eq!(postgres.ask(NOBODY, None, Some(conf)), format!("--db '{dsn}' asks it itself"));
-        assert_eq!(
-            postgres.ask(0, None, Some(conf)),
-            format!("`runuser -u 4000000000 -- millrace audit --db '{dsn}'` asks it itself")
-        );
-        assert_eq!(postgres.ask(1, None, Some(conf)), format!("--db '{dsn}' asks it itself, run as user 4000000000"));
+        assert_eq!(postgres.ask(NOBODY, None, Some(conf)), format!("to ask it, add --db '{dsn}'"));
+        assert_eq!(postgres.ask(0, None, Some(conf)), format!("to ask it: runuser -u 4000000000 -- millrace audit --db '{dsn}'"));
+        assert_eq!(postgres.ask(1, None, Some(conf)), format!("to ask it, add --db '{dsn}' as user 4000000000"));
         // The values that the server was started with take precedence over a file that was changed
         // since.
         let pid_file = "7\n/data\n1\n5432\n/run/pg\n";
         assert!(postgres.ask(1, Some(pid_file), Some(conf)).starts_with("--db 'host=/run/pg port=5432 user="));
         let maria = running(Database::Mysql, NOBODY);
         let conf = "[client]\nsocket=/a\n[client-server]\nsocket = /run/my.sock\n[mysqld]\nport=1\n";
-        assert_eq!(maria.ask(0, None, Some(conf)), "--db 'mysql://root@localhost/?socket=/run/my.sock' asks it itself");
-        assert!(maria.ask(1, None, Some(conf)).ends_with("asks it itself, run as user root"));
+        assert_eq!(maria.ask(0, None, Some(conf)), "to ask it, add --db 'mysql://root@localhost/?socket=/run/my.sock'");
+        assert!(maria.ask(1, None, Some(conf)).ends_with("as user root"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::running_text;
 /// Writes a capture. If the name ends with `.tar.gz`, `.tgz` or `.tar`, it is an archive; otherwise
 /// a new folder.
 ///
-/// Only its owner can read it. No existing file is overwritten.
+/// Only its owner can read it. No existing file is overwritten, and a capture that cannot be completed is removed.
 ///
 /// # Errors
 /// The path already exists, or a write failed.
@@ -27,8 +27,19 @@ pub(super) fn write(path: &Path, collected: &Collected) -> io::Result<()> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("capture");
     let archive = [".tar.gz", ".tgz", ".tar"].iter().find_map(|end| name.strip_suffix(end).map(|stem| (stem, *end)));
     let entries = entries(collected);
-    let Some((stem, end)) = archive else { return folder(path, &entries) };
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    match archive {
+        None => {
+            fs::DirBuilder::new().mode(0o700).create(path)?;
+            folder(path, &entries).inspect_err(|_| drop(fs::remove_dir_all(path)))
+        }
+        Some((stem, end)) => {
+            let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+            packed(file, stem, end, entries).inspect_err(|_| drop(fs::remove_file(path)))
+        }
+    }
+}
+
+fn packed(file: File, stem: &str, end: &str, entries: Vec<(String, String)>) -> io::Result<()> {
     let stem = if stem.is_empty() { "capture" } else { stem };
     let file = if end == ".tar" {
         let mut to = io::BufWriter::new(file);
@@ -48,7 +59,6 @@ fn pack(to: &mut impl Write, stem: &str, entries: Vec<(String, String)>) -> io::
 }
 
 fn folder(path: &Path, entries: &[(String, String)]) -> io::Result<()> {
-    fs::DirBuilder::new().mode(0o700).create(path)?;
     for (name, text) in entries {
         let at = path.join(name);
         if let Some(parent) = at.parent() {

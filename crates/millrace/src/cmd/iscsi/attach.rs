@@ -176,7 +176,7 @@ fn serve_loop(order: &Order, attached: &mut Attached, named: &[String]) -> anyho
     let device = LoopDevice::attach(&attached.file(), attached.record.block_bytes, attached.record.read_only)?;
     attached.record.device = Some(device.path());
     attached.save()?;
-    let warnings = ready.lacking.iter().map(|what| format!("cannot {what}: I/O may hang when memory is short")).collect();
+    let warnings = ready.lacking.iter().map(|what| format!("cannot {what}")).collect();
     Ok((device, warnings))
 }
 

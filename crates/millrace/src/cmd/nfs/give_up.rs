@@ -92,7 +92,9 @@ pub(super) fn run(args: &GiveUp) -> anyhow::Result<()> {
     }
     let Some(found) = found else {
         if let Some(mount) = args.mount.as_deref().map(OsStr::display) {
-            let hint = format!("run it as the user of the mount: runuser -u USER -- millrace nfs give-up {mount}");
+            let hint = format!(
+                "run it as the user of the mount, with its MILLRACE_RUNTIME_DIR if it has one: runuser -u USER -- millrace nfs give-up {mount}"
+            );
             return Err(refusal(format!("give up {mount}: this user has no such mount"), hint));
         }
         return report(args, None, Outcome::Nothing, &[], || "nothing to give up: this user has no mount".to_owned());
@@ -241,7 +243,7 @@ fn not_saved(found: &Found, left: &[UnsavedFile], reason: &str) -> anyhow::Error
     let what = format!("give up {}: {} not saved: {reason}{}", found.name, files(left), listed(left));
     let hint = if left.iter().any(|file| file.has_error) {
         "the server refused or lost data of a file, and no program has received the error: the next fsync of the file returns it \
-         (millrace exec … -- sync FILE); --force ends the mount and loses the data"
+         (millrace exec … -- sync FILE; find EXPORT -inum NUMBER on the server's host gives its name); --force ends the mount and loses the data"
     } else {
         "start the server, or continue it if it is stopped, then try again; --force ends the mount and loses the data"
     };
@@ -251,7 +253,8 @@ fn not_saved(found: &Found, left: &[UnsavedFile], reason: &str) -> anyhow::Error
 /// The number of bytes and of files.
 fn files(files: &[UnsavedFile]) -> String {
     let bytes: u64 = files.iter().map(|file| file.kept_bytes).sum();
-    format!("{bytes} bytes of {} {}", files.len(), if files.len() == 1 { "file" } else { "files" })
+    let count = format!("{} {}", files.len(), if files.len() == 1 { "file" } else { "files" });
+    if bytes == 0 { count } else { format!("{bytes} bytes of {count}") }
 }
 
 /// One line for each file.

@@ -95,7 +95,7 @@ fn notes(unit: &Unit, start: &str) -> String {
          #   COPY --from=localhost/millrace:{version} /usr/lib/millrace /usr/lib/millrace\n\
          # {}:{} owns the files on the export. Nothing is mounted: {} exists for this program alone.\n\
          # It connects from a port above 1023: an export of knfsd needs the option insecure.\n\
-         # No second container may have the same data open: only postmaster.pid guards against it.\n",
+         # No second container may have the same data open. Nothing prevents it: both would write.\n",
         unit.name,
         match unit.kind {
             Kind::Postgres | Kind::Cluster => ", of the version of the data directory (PG_VERSION in it)",

@@ -40,7 +40,7 @@ impl MountReport {
         let users = match (self.state, self.processes.len()) {
             (State::InUse, 0) if self.keeper.is_none() => "by processes that this user may not see".to_owned(),
             (State::InUse, 0) => {
-                "by no program any more; if the server is gone for good, `millrace nfs give-up` ends it".to_owned()
+                "by no program any more; if the server is gone for good, `millrace nfs give-up --force` ends it".to_owned()
             }
             (State::InUse, _) => format!("by {}", named(&self.processes)),
             (State::Unsaved, _) => "by no program".to_owned(),

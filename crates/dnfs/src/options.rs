@@ -313,7 +313,7 @@ impl Options {
                 let ms = number(0..=FENCE_MS_MAX).ok_or_else(|| bad("milliseconds, 0 to 60000"))?;
                 self.fence = Duration::from_millis(u64::from(ms));
             }
-            "retrans" => self.retries = number(0..=1000).ok_or_else(|| bad("a count"))?,
+            "retrans" => self.retries = number(0..=1000).ok_or_else(|| bad("a count, at most 1000"))?,
             "hard" | "soft" if value.is_some() => return Err(bad("no value: hard or soft")),
             "hard" => self.soft = false,
             "soft" => self.soft = true,

@@ -351,7 +351,7 @@ impl OrdersError {
             }
             Self::SchemaVersion { schema, .. } => Some(format!("load again after {}", schema.drop_statement())),
             Self::Unresponsive { .. } | Self::ConnectTimeout { .. } => {
-                Some("the server is down or hangs, or a pooler has no free session: read their logs".into())
+                Some("the server is down or hangs, another program listens on this port, or a pooler has no free session: check the port, and read their logs".into())
             }
             Self::ConnectionLost { .. } => Some("--reconnect continues the run after a restart of the database".into()),
             Self::WithoutOracle => Some("build it with --features oracle; Oracle has not been run against a server".into()),

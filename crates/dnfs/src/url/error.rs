@@ -130,8 +130,8 @@ impl UrlError {
             Self::PortPlace { .. } => Some("all hosts have the same port: write it once, after the last host".into()),
             Self::Key { nearest: Some(nearest), .. } => Some(format!("did you mean {nearest}?")),
             Self::Key { .. } => Some(
-                "options are rsize, wsize, split, slots, channels, writers, stable, close, retain, uid, gid, nfsport, mountport, local, timeo, retrans, \
-                 soft, resvport, noac, owner, xprtsec, cacert, cert, key"
+                "options are rsize, wsize, split, slots, channels, writers, stable, close, retain, gather, uid, gid, nfsport, mountport, local, timeo, \
+                 retrans, hard, soft, gone, fence_ms, resvport, noac, owner, xprtsec, cacert, cert, key"
                     .into(),
             ),
             Self::Port { port } if port.is_empty() => Some("write nfs://HOST/EXPORT, without the colon that mount(8) has".into()),

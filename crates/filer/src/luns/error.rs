@@ -44,7 +44,7 @@ pub(crate) enum LunError {
     #[error("{0} is not a LUN number: they end at {LUN_NUMBER_MAX}")]
     Number(u16),
     /// The size is not valid.
-    #[error("{} are not a size of a LUN: it is a whole number of blocks of {block_bytes} bytes, and not 0", size_text(*.size))]
+    #[error("a LUN cannot have {}: its size is a whole number of blocks of {block_bytes} bytes, 1 or more", size_text(*.size))]
     Size {
         /// The requested size, in bytes.
         size: u64,
@@ -56,7 +56,7 @@ pub(crate) enum LunError {
     BlockBytes(u32),
     /// The physical block size is not valid.
     #[error(
-        "physical blocks of {physical_block_bytes} bytes: a power of two from {block_bytes}, its block, to {LUN_PHYSICAL_BLOCK_BYTES_MAX}"
+        "physical blocks of {physical_block_bytes} bytes: the number must be a power of two from {block_bytes} (the logical block) to {LUN_PHYSICAL_BLOCK_BYTES_MAX}"
     )]
     PhysicalBlockBytes {
         /// The requested physical block size, in bytes.

@@ -66,7 +66,7 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
     }
     if plan.page_cache_bytes.is_some() && !cgroup::available() {
         return Err(LabError::Missing {
-            what: "hold the page cache small: no memory control group can be made here".to_owned(),
+            what: "limit the page cache: no memory control group can be made here".to_owned(),
             hint: "run as root on a host with cgroups, or leave --page-cache out: results are then labelled cached".to_owned(),
         });
     }

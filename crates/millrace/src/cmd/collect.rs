@@ -16,8 +16,8 @@ Examples:
   millrace collect --out /tmp/db1.tar.gz --db postgresql:///mill
   millrace collect --out /tmp/db1         a directory: review it before you pass it on
   millrace audit --facts /tmp/db1.tar.gz  elsewhere
-Names of hosts and users are kept; passwords, keys and secrets are left out. The capture notes as
-unknown what this user may not read.
+Names of hosts and users are kept; passwords, keys and secrets are left out. What this
+user may not read is marked as unknown in the capture.
 Exit codes: 0 written; 2 could not write it, or could not read a database of --db.";
 
 /// Writes what an audit needs of this host into a capture, with secrets left out.

@@ -49,7 +49,7 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
     /// Options as in the fourth field of fstab(5): ro or rw, noexec or exec, allow_other, group=GROUP, log=FILE;
-    /// those of mount(8) and systemd are ignored here
+    /// other options of mount(8) and systemd are accepted and have no effect here
     #[arg(short = 'o', value_name = "OPTIONS")]
     options: Option<Options>,
     /// Append messages about the server to this file [default: the system's log; with

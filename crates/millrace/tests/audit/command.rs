@@ -292,7 +292,7 @@ fn waivers_that_cannot_be_used_are_refused_with_a_cause_and_a_fix() {
     let said = |file: &str| refused(&place.audit(&["--waivers", file]));
     let unknown = said(&place.waiver("unknown.toml", "test-redo-hart", "2999-12-31"));
     assert!(
-        unknown.contains("test-redo-hart, which there is not") && unknown.contains("hint: did you mean test-redo-hard?"),
+        unknown.contains("test-redo-hart, which does not exist") && unknown.contains("hint: did you mean test-redo-hard?"),
         "{unknown}"
     );
     let day = said(&place.waiver("day.toml", "test-redo-hard", "'next spring'"));

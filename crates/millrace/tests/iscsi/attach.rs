@@ -312,7 +312,11 @@ fn without_open_iscsi_its_own_client_is_taken_and_the_reason_is_told() {
     host.detach(&url);
     let output = attach(&["--client", "open-iscsi"]);
     let (what, fix) = reason.split_once("; ").unwrap();
-    assert!(text(&output).contains(&format!("cannot attach {url}: use open-iscsi: {what}\nhint: {fix}")), "{}", text(&output));
+    assert!(
+        text(&output).contains(&format!("cannot attach {url}: cannot use open-iscsi: {what}\nhint: {fix}")),
+        "{}",
+        text(&output)
+    );
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(host.left(), Vec::<String>::new());
 }

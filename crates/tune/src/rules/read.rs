@@ -44,7 +44,7 @@ pub(super) fn folder(path: &Path) -> Result<Vec<(String, String)>, RuleError> {
             let entry = entry.map_err(|source| unreadable(&folder, source))?.path();
             if entry.is_dir() {
                 if depth >= RULE_FOLDERS_DEEP_MAX {
-                    let what = format!("{RULE_FOLDERS_DEEP_MAX} folders deep and no end");
+                    let what = format!("directories more than {RULE_FOLDERS_DEEP_MAX} levels deep");
                     return Err(RuleError::TooMuch { path: entry.display().to_string(), what });
                 }
                 folders.push((entry, depth + 1));

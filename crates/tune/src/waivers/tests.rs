@@ -94,7 +94,7 @@ fn what_is_not_known_cannot_be_waived() {
 #[test]
 fn a_rule_that_there_is_not_is_an_error_with_the_nearest_name() {
     let error = read(&waiver("linux-swapiness", "expires = 2027-01-01")).unwrap_err();
-    assert_eq!(error.to_string(), "waiver 1 names the rule linux-swapiness, which there is not");
+    assert_eq!(error.to_string(), "waiver 1 names the rule linux-swapiness, which does not exist");
     assert_eq!(error.hint().as_deref(), Some("did you mean linux-swappiness?"));
 }
 

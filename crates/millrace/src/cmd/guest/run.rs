@@ -31,10 +31,10 @@ Examples:
   millrace guest run --json -- true
 
 The command runs as root, in this directory, with this host's root read-only under a temporary
-overlay; /run, /proc, /sys and /dev are the guest's own. Its output is this command's, as it comes.
-The host's loopback is 10.0.2.2, through further interfaces 10.0.3.2, 10.0.4.2, …: a filer that
-listens on 127.0.0.1:2049 is 10.0.2.2:2049 there. Nothing is left at the end, also after Ctrl-C,
-except the console of a guest that failed. QEMU ends with this process.
+overlay; /run, /proc, /sys and /dev are the guest's own. `guest run` prints the command's output at
+once. The host's loopback is 10.0.2.2, through further interfaces 10.0.3.2, 10.0.4.2, …: a filer
+that listens on 127.0.0.1:2049 is 10.0.2.2:2049 there. Nothing is left at the end, also after
+Ctrl-C, except the console of a guest that failed. QEMU ends with this process.
 
 On an emulated processor only ratios and counts are meaningful (docs/guest.md).
 

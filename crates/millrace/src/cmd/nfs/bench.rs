@@ -130,7 +130,7 @@ fn check(args: &Bench, target: &Target, bs: u64, size: u64) -> anyhow::Result<()
         return Err(refusal(what, format!("choose --bs {io_max} or less")));
     }
     if size < bs {
-        let what = format!("measure {size} bytes of {}: a block has {bs}", target.url);
+        let what = format!("measure {size} bytes of {}: a block has {bs} bytes", target.url);
         return Err(refusal(what, "choose a larger --size, a smaller --bs, or another file (--create makes one)"));
     }
     Ok(())

@@ -177,7 +177,7 @@ fn local(path: &Path, error: io::Error) -> anyhow::Error {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space on this host, or name a path on another file system",
         _ => "name a path in a directory of this host that this user may write",
     };
-    hinted(anyhow!(error).context(format!("write the local file {}", path.display())), hint)
+    hinted(anyhow!(error).context(format!("cannot write the local file {}", path.display())), hint)
 }
 
 /// The name under which a copy is written until it is complete.

@@ -52,8 +52,8 @@ With --force the mount ends nevertheless, and this data is lost. Programs that u
 continue without it: calls on open files get ESTALE, and calls that wait for the server wait until
 the program ends.
 
-A mount that a version of millrace with another layout of the shared memory made ends too, once no
-program uses it and its keeper has saved everything.
+The command also ends a mount of another version of millrace, whose shared memory has another
+layout. No program may use this mount, and its keeper must have saved everything.
 
 Exit codes: 0 the mount has ended, or this user has no mount; 2 programs use it, data is not saved,
 there is no such mount, or the command failed.";

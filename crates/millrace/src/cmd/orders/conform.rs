@@ -14,9 +14,9 @@ use crate::error_printing::hinted;
 pub(super) const HELP: &str = "\
 Rules: shares of the mix, rollbacks, lines, remote lines and payments, customers by name, skipped
 deliveries, New-Orders per minute and warehouse (paced), 90th percentiles and averages of response
-times, due transactions that did not start. A figure outside its range by no more than chance can
-explain at the number of draws is not judged. If a run keeps every rule, its figures are still not
-comparable to published TPC-C results.
+times, due transactions that did not start. A figure outside its range is not judged if chance
+alone, with this number of draws, can explain the difference. If a run keeps every rule, its figures
+are still not comparable to published TPC-C results.
 Examples:
   millrace orders conform run.json
   millrace orders conform run.json --json

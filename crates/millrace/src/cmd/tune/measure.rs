@@ -18,8 +18,8 @@ use crate::error_printing::print_error;
 
 const HELP: &str = "\
 Loads a database of its own, measures it with PostgreSQL's own defaults, then with each rule's
-settings alone and cumulatively, interleaved, and keeps the rules whose gain is shown, alone or on
-top of those before it that are kept: the 99 % interval of the difference lies above zero. Without
+settings alone and cumulatively, interleaved. It keeps each rule whose gain is shown, either alone
+or on top of the kept rules before it: the 99 % interval of the difference lies above zero. Without
 RULE it takes the rules with a finding here (with --db, on that server) that set something in
 PostgreSQL, lose no durability and are not contested. The report of the comparison shows these
 steps, and `millrace audit --measured OUT` shows them from OUT/effects.json. --apply sets the kept

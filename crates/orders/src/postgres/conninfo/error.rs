@@ -124,8 +124,8 @@ impl ConninfoError {
             }
             Self::Value { keyword, .. } => {
                 let variable = super::keywords::keyword(keyword).and_then(|keyword| keyword.variable);
-                let variable = variable.map_or_else(String::new, |name| format!(", of {name}"));
-                format!("it is that of an option, of the connection string, of a service file{variable}")
+                let variable = variable.map_or_else(String::new, |name| format!(", or in {name}"));
+                format!("look for it in the options, in the connection string, in the service file{variable}")
             }
             Self::Unsupported { keyword, .. } => format!("leave {keyword} out"),
             Self::Demand { fix, .. } => (*fix).into(),

@@ -58,7 +58,7 @@ pub(crate) fn exit_with(error: &clap::Error) -> ! {
     }
     if error.kind() == ErrorKind::MissingRequiredArgument && text.contains("--print <FORMAT>") {
         eprintln!(
-            "hint: --user is for the service or container that --print prints; to run as another user: runuser -u NAME -- \
+            "hint: --user and --image are for what --print prints, a service or a container; to run as another user: runuser -u NAME -- \
                    millrace exec …"
         );
     }

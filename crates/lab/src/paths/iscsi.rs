@@ -8,7 +8,7 @@ mod storage;
 use crate::error::LabError;
 use crate::host::{attached_lun, open_iscsi};
 use crate::paths::placement::{Placement, PlacementOrder};
-use crate::paths::storage_path::{Asked, Layers, PageCache, PathRef, StoragePath, WhyNot, not_measurable, refused};
+use crate::paths::storage_path::{Asked, Layers, PageCache, PathRef, StoragePath, WhyNot, not_measurable};
 use crate::plan::{IscsiClient, IscsiSettings};
 use placement::Luns;
 
@@ -95,7 +95,10 @@ impl StoragePath for Iscsi {
         if target.starts_with("iscsi://") {
             return Ok(());
         }
-        Err(refused(self.name(), target, "the URL of a LUN: iscsi=iscsi://filer/IQN/0"))
+        Err(LabError::plan(
+            format!("use \"{target}\" as the target of path {}", self.name()),
+            "attach the LUN by millrace iscsi attach URL --mount DIR, and measure it as --path local:iscsi=DIR",
+        ))
     }
 
     fn files_lie(&self, _named: bool) -> &'static str {

@@ -87,6 +87,9 @@ Sizes, data, names, locks and files removed while open are shared with the progr
 exec` of the same user or group on this host. Calls wait for a server that is away; SIGKILL ends a
 waiting process. docs/mount.md lists what programs can rely on.
 
+If the server does not answer, the command waits for it without limit, and lines on stderr say so.
+If nothing listens on its port, the command fails at once.
+
 One process serves the mount. If it is killed, programs get ENOTCONN (\"Transport endpoint is not
 connected\"); run the same `millrace mount` again. SIGTERM unmounts.
 

@@ -224,7 +224,7 @@ impl LabError {
             Self::FilerLost(loss) => Some(loss.removal.as_str()).filter(|text| !text.is_empty()),
             Self::Program { .. } => Some("every log is in the directory logs of the record (--out); --keep leaves the data too"),
             Self::File { action: "create directory", .. } => {
-                Some("name another directory, one that this user may make, with the option that names this one")
+                Some("name another directory that this user may make: --out for the record, --work for the work directory")
             }
             Self::File { action: "write to", .. } => Some(
                 "name another directory as the target, or as the place for the work with --work; or run this as a user that may write there",

@@ -127,7 +127,7 @@ impl WaiverError {
         match self {
             Self::Rule { nearest: Some(nearest), .. } => Some(format!("did you mean {nearest}?")),
             Self::Rule { .. } => Some("the findings of `millrace audit` name their rules".into()),
-            Self::NoReason { .. } => Some("reason = \"…\" tells the next reader why this finding is accepted".into()),
+            Self::NoReason { .. } => Some("reason = \"…\" explains to the next reader why this finding is accepted".into()),
             Self::Day { .. } => Some("expires = 2027-03-31".into()),
             Self::Form(_) => Some(
                 "schema = 1, then for each: [[waiver]] with rule, reason, expires = YYYY-MM-DD, and subject if it is not for all"

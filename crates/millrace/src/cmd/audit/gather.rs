@@ -94,7 +94,7 @@ fn check_site(given: &Given, facts: &Facts) -> anyhow::Result<()> {
     let file = given.site.as_deref().unwrap_or(Path::new("site.toml")).display();
     Err(refusal(
         format!("use {file}: {remark}"),
-        "[site] rac = true; [mount.\"/redo\"] role = \"redo\"; role = [\"single-instance\"]",
+        "for example: [site] rac = true; [mount.\"/redo\"] role = \"redo\"; role = [\"single-instance\"]",
     ))
 }
 

@@ -28,6 +28,7 @@ use crate::error::LabError;
 use crate::host::environment;
 use crate::host::keep_awake::KeepAwake;
 use crate::host::process;
+use crate::paths;
 use crate::paths::filer_loss::FilerLoss;
 use crate::paths::placement::Placement;
 use crate::placement::restore::Method;
@@ -77,7 +78,7 @@ pub fn compare(request: &Request, watcher: &mut dyn FnMut(&Event)) -> Result<Com
         let out = OutDirectory::make(&request.out)?;
         (out, Journal::create(&request.out, &request.plan)?, Vec::new())
     };
-    for gone in workdir::sweep_stale(&request.work_base, &request.program) {
+    for gone in workdir::sweep_stale(&request.work_base, &|directory| paths::end_left_behind(&request.program, directory)) {
         progress.step(&format!("removed {}, left by a comparison that was killed", gone.display()));
     }
     crate::host::cgroup::sweep();

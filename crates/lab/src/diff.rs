@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::judge;
-use crate::plan::IscsiClient;
+use crate::paths;
 use crate::report::words::{CPU, CPU_WITHOUT_FILER, ORDERS};
 
 /// All differences.
@@ -78,17 +78,21 @@ pub fn diff(a: &Comparison, b: &Comparison) -> Diff {
     }
     for path in measured(a) {
         match measured(b).find(|other| other.arm == path.arm) {
-            Some(other) if client(path) == client(other) => figures.extend(figures_of(path, other)),
-            Some(other) => {
-                only.push(format!("{}: by {} on the first side, by {} on the second", path.arm, client(path), client(other)))
-            }
+            Some(other) if paths::client(path) == paths::client(other) => figures.extend(figures_of(path, other)),
+            Some(other) => only.push(format!(
+                "{}: by {} on the first side, by {} on the second",
+                path.arm,
+                paths::client(path),
+                paths::client(other)
+            )),
             None => only.push(format!("{}: first side only", path.arm)),
         }
     }
     let alone = measured(b).filter(|path| measured(a).all(|other| other.arm != path.arm));
     only.extend(alone.map(|path| format!("{}: second side only", path.arm)));
     for (label, before, after) in shared_regimes(a, b) {
-        let is_same = |path: &PathResult, other: &PathResult| other.arm == path.arm && client(path) == client(other);
+        let is_same =
+            |path: &PathResult, other: &PathResult| other.arm == path.arm && paths::client(path) == paths::client(other);
         let pairs = ran(&before.paths).filter_map(|path| Some((path, ran(&after.paths).find(|other| is_same(path, other))?)));
         let named = |figure: FigureChange| FigureChange { arm: format!("{label}: {}", figure.arm), ..figure };
         figures.extend(pairs.flat_map(|(path, other)| figures_of(path, other)).map(named));
@@ -105,11 +109,6 @@ pub fn diff(a: &Comparison, b: &Comparison) -> Diff {
     }
 }
 
-/// The client of a path that supports several. Records of older versions contain none; their LUNs used Millrace's client.
-fn client(path: &PathResult) -> &str {
-    path.client.as_deref().unwrap_or(IscsiClient::Millrace.name())
-}
-
 /// Why no figure of one record may be compared with the other's: figures of a guest and of another machine are not comparable.
 pub(crate) fn not_comparable(a: &Comparison, b: &Comparison) -> Option<String> {
     let (a, b) = (a.environment.guest.as_deref(), b.environment.guest.as_deref());
@@ -123,7 +122,7 @@ pub(crate) fn not_comparable(a: &Comparison, b: &Comparison) -> Option<String> {
 pub fn gates(baseline: &Comparison, now: &Comparison) -> Vec<Gate> {
     let mut gates = Vec::new();
     for before in measured(baseline) {
-        let is_same = |path: &&PathResult| path.arm == before.arm && client(path) == client(before);
+        let is_same = |path: &&PathResult| path.arm == before.arm && paths::client(path) == paths::client(before);
         let Some(after) = measured(now).find(is_same) else {
             let by = before.client.as_ref().map_or_else(String::new, |client| format!(" by {client}"));
             let promise = format!("{} is measured{by}, as in the baseline", before.arm);
@@ -363,7 +362,10 @@ mod tests {
 
     #[test]
     fn a_path_that_another_client_carried_is_named_and_its_figures_are_not_compared() {
-        let (before, mut after) = (comparison(SOUND), comparison(SOUND));
+        let (mut before, mut after) = (comparison(SOUND), comparison(SOUND));
+        for path in before.paths.iter_mut().chain(&mut after.paths).filter(|path| path.arm == "dnfs") {
+            path.name = "iscsi".into();
+        }
         let dnfs = after.paths.iter_mut().find(|path| path.arm == "dnfs").unwrap();
         dnfs.client = Some("millrace".into());
         assert!(diff(&before, &after).only.is_empty(), "a record of before says none");

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::database::kind::DatabaseKind;
 use crate::paths::filer_loss::FilerLoss;
 use crate::sys;
 
@@ -149,6 +148,11 @@ impl LabError {
         }
     }
 
+    /// The error that ends a comparison whose filer was lost.
+    pub(crate) fn filer_lost(loss: FilerLoss) -> Self {
+        Self::FilerLost(Box::new(loss))
+    }
+
     /// The error for an invalid plan or option.
     pub(crate) fn plan(what: impl Into<String>, hint: &str) -> Self {
         Self::Plan { what: what.into(), hint: hint.to_owned() }
@@ -173,11 +177,6 @@ impl LabError {
     /// Attaches the action to an error of MariaDB.
     pub(crate) fn mariadb(action: &'static str) -> impl FnOnce(mysql_async::Error) -> Self {
         move |source| Self::MariaDb { action, source: Box::new(source) }
-    }
-
-    /// The error for a feature that only PostgreSQL has.
-    pub(crate) fn not_of(what: &str, kind: DatabaseKind) -> Self {
-        Self::plan(format!("{what} with {}", kind.title()), "only with PostgreSQL: --database postgresql")
     }
 
     /// Adds the run in which the error occurred, if that matters.

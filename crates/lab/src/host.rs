@@ -1,6 +1,5 @@
 //! This host: child processes, control groups, signals, the kernel's counters, facts for the record.
 
-pub(crate) mod attached_lun;
 pub(crate) mod block_device;
 pub(crate) mod cgroup;
 pub(crate) mod changed_settings;
@@ -10,7 +9,6 @@ pub(crate) mod keep_awake;
 pub(crate) mod kernel_mount;
 pub(crate) mod listener;
 pub(crate) mod mountstats;
-pub(crate) mod open_iscsi;
 pub(crate) mod page_cache;
 pub(crate) mod process;
 pub(crate) mod procfs;

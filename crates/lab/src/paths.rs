@@ -9,9 +9,11 @@
 //! skipped implements the first three methods of [`storage_path::StoragePath`]: the default methods return an error, and there
 //! is no fallback to another path.
 
+mod block;
 mod device;
 pub(crate) mod dnfs;
 pub(crate) mod exec;
+mod fc;
 mod filer;
 pub(crate) mod filer_loss;
 mod filers;
@@ -24,13 +26,24 @@ pub(crate) mod placement;
 pub(crate) mod storage;
 pub(crate) mod storage_path;
 
+use std::path::Path;
+
 use results::compare::PathResult;
 
+use crate::error::LabError;
 use crate::plan::Layout;
-use storage_path::PathRef;
+use storage_path::{PathRef, StoragePath};
 
 /// Every path, in the order of a report.
-pub(crate) static ALL: [PathRef; 6] = [&local::Local, &dnfs::Dnfs, &iscsi::MILLRACE, &knfs::Knfs, &device::FC, &device::BLOCK];
+pub(crate) static ALL: &[PathRef] = &[&local::Local, &dnfs::Dnfs, &iscsi::MILLRACE, &knfs::Knfs, &fc::FC, &block::Block];
+
+/// Ends what a killed comparison left on this host for a work directory of Millrace, on all paths. `program` is this program.
+///
+/// # Errors
+/// Something cannot be ended; the directory then stays.
+pub(crate) fn end_left_behind(program: &Path, directory: &Path) -> Result<(), LabError> {
+    ALL.iter().try_for_each(|path| path.end_left_behind(program, directory))
+}
 
 /// The path with this name.
 pub(crate) fn find(name: &str) -> Option<PathRef> {
@@ -42,6 +55,16 @@ pub(crate) fn of(result: &PathResult) -> Option<PathRef> {
     let path = find(&result.name)?;
     let with_client = result.client.as_deref().and_then(|client| path.with_client(client));
     Some(with_client.unwrap_or(path))
+}
+
+/// The client of a measured configuration, by its name in records.
+pub(crate) fn client(result: &PathResult) -> &str {
+    result.client.as_deref().unwrap_or_else(|| unnamed_client(result))
+}
+
+/// The client of a measured configuration if its record does not name one.
+pub(crate) fn unnamed_client(result: &PathResult) -> &'static str {
+    find(&result.name).map_or("", StoragePath::unnamed_client)
 }
 
 /// Why two configurations are never ranked; `None` if they may be.
@@ -60,11 +83,9 @@ pub(crate) fn striped(result: &PathResult) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::paths::placement::PlacementOrder;
-    use crate::paths::storage_path::{Asked, StoragePath, WhyNot};
+    use crate::paths::storage_path::{Asked, WhyNot};
     use crate::placement::part::Part;
     use crate::placement::workdir::WorkDir;
     use crate::plan::Tuning;

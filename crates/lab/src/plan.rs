@@ -1,15 +1,14 @@
 //! The plan of a comparison: the plan file, the options that override it, and the resulting configurations (`[[arm]]`).
 
 mod arm;
+mod bounds;
 mod experiment;
-mod fc_settings;
 mod file;
 mod gate;
-mod iscsi_settings;
-mod kernel_nfs;
 mod kernel_settings;
 mod knob;
 pub(crate) mod ladder;
+mod layers;
 mod layout;
 mod load;
 mod order;
@@ -32,21 +31,19 @@ use crate::limits::{
 };
 
 pub use arm::{Arm, PathSpec};
+use bounds::within;
 pub use experiment::Roles;
-pub(crate) use fc_settings::FcSettings;
 use file::{PlanFile, arms_of};
 pub use gate::ShareGate;
-pub(crate) use iscsi_settings::{IscsiClient, IscsiSettings};
-pub(crate) use kernel_nfs::KernelNfs;
 pub(crate) use kernel_settings::KernelSettings;
-pub use knob::Knob;
+pub use knob::{Knob, Knobs};
 pub use ladder::{Ladder, Rung, Step};
 pub use layout::Layout;
 pub use load::{Level, Load};
 pub use order::{Estimate, interleave};
 pub use overrides::Overrides;
 pub use regime::{HOST, Regime};
-pub use tuning::{TUNED, Tuning, UNTUNED};
+pub use tuning::{DATABASE, FILER, KERNEL, ORDERS, TUNED, Tuning, UNTUNED};
 
 /// The default plan.
 pub const DEFAULT_PLAN: &str = include_str!("../../../plans/compare.toml");
@@ -215,7 +212,7 @@ impl Plan {
                 return Err(LabError::plan(what, "give each a label: --path local:a --path local:b"));
             }
             if self.database != DatabaseKind::Postgresql && arm.layout.is_of_postgresql() {
-                return Err(LabError::not_of(&format!("use the layout {}", arm.layout), self.database));
+                return Err(self.database.lacks(&format!("use the layout {}", arm.layout)));
             }
             if let Some(medium) = &arm.medium {
                 media::Profile::parse(medium).map_err(|error| LabError::medium(medium, &error))?;
@@ -235,8 +232,30 @@ impl Plan {
                 }
             }
         }
-        regime::check(&self.regimes, self)?;
+        regime::check(&self.regimes, &self.arms, self.ladder.is_some())?;
         self.tunings.iter().try_for_each(|(name, tuning)| tuning.check(name))
+    }
+
+    /// Rounds of each further scenario: one, or all repeats with `--full`.
+    #[must_use]
+    pub fn regime_rounds(&self) -> u32 {
+        if self.full { self.repeats } else { 1 }
+    }
+
+    /// The plan of one of its scenarios: the same configurations on another medium, with another load.
+    pub(crate) fn of_regime(&self, regime: &Regime, load: &Load) -> Self {
+        let arm = |arm: &Arm| Arm { medium: regime.medium.clone(), load: load.clone(), ..arm.clone() };
+        Self {
+            arms: self.arms.iter().map(arm).collect(),
+            users: regime.users,
+            repeats: self.regime_rounds(),
+            share_gates: Vec::new(),
+            gates_of_another: None,
+            stands_for: None,
+            roles: Roles::new(),
+            regimes: Vec::new(),
+            ..self.clone()
+        }
     }
 
     /// The tuning of a configuration.
@@ -256,7 +275,7 @@ impl Plan {
     /// requires it.
     #[must_use]
     pub fn is_past_page_cache(&self, arm: &Arm) -> bool {
-        let knobs = &self.tuning_of(arm).database;
+        let knobs = &self.tuning_of(arm).of(DATABASE);
         let of = |name: &str| knobs.get(name).map(|value| value.to_string().to_ascii_lowercase()).unwrap_or_default();
         let direct = of("innodb_flush_method").starts_with("o_direct") || of("innodb_data_file_buffering") == "off";
         self.database == DatabaseKind::MariaDb && direct
@@ -328,13 +347,6 @@ pub fn parse_duration(text: &str) -> Result<Duration, LabError> {
         };
         LabError::plan(format!("read \"{text}\" as a time"), &hint)
     })
-}
-
-fn within(what: &str, value: u64, least: u64, most: u64) -> Result<(), LabError> {
-    if (least..=most).contains(&value) {
-        return Ok(());
-    }
-    Err(LabError::plan(format!("use {value} {what}"), &format!("{what} lie between {least} and {most}")))
 }
 
 fn read_file(path: &Path) -> Result<PlanFile, LabError> {
@@ -430,7 +442,7 @@ mod tests {
         assert_eq!((own.gates_of_another, over.gates_of_another), (None, Some(DatabaseKind::Postgresql)));
         for plan in [own, over] {
             assert_eq!(plan.database, DatabaseKind::MariaDb);
-            assert!(plan.tunings[TUNED].database.contains_key("innodb_io_capacity"));
+            assert!(plan.tunings[TUNED].of(DATABASE).contains_key("innodb_io_capacity"));
         }
     }
 
@@ -478,7 +490,7 @@ mod tests {
         let names: Vec<&str> = plan.arms.iter().map(|arm| arm.id.as_str()).collect();
         assert_eq!(names, ["local untuned", "local tuned", "dnfs:new untuned", "dnfs:new tuned"]);
         assert!(plan.arms.iter().all(|arm| arm.medium.as_deref() == Some("fc15k") && arm.load == Load::users(5)));
-        assert!(plan.tuning_of(&plan.arms[1]).database.contains_key("wal_buffers"));
+        assert!(plan.tuning_of(&plan.arms[1]).of(DATABASE).contains_key("wal_buffers"));
     }
 
     #[test]
@@ -500,7 +512,7 @@ mod tests {
         let plan = Plan::parse(&text, &Overrides::default()).unwrap();
         let names: Vec<&str> = plan.arms.iter().map(|arm| arm.id.as_str()).collect();
         assert_eq!(names, ["local untuned one", "dnfs old split"]);
-        assert_eq!(plan.tuning_of(&plan.arms[1]).on_url("nfs://h/v"), "nfs://h/v?slots=4");
+        assert_eq!(plan.tuning_of(&plan.arms[1]).named_knobs(), BTreeMap::from([("dnfs.slots".to_owned(), "4".to_owned())]));
     }
 
     #[test]

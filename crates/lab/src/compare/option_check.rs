@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::error::LabError;
-use crate::plan::{Arm, Knob, Plan};
+use crate::plan::{Arm, FILER, Knob, Plan};
 use crate::run::driver::RunOrder;
 use crate::run::setup::driver_options;
 
@@ -17,7 +17,7 @@ pub(super) fn check(program: &Path, plan: &Plan, arm: &Arm) -> Result<(), LabErr
     let any = RunOrder { users: 1, threads: 1, seconds: 1, warmup_seconds: 0, seed: 0 };
     takes(program, arm, "orders run", &any.words(&driver_options(plan, arm)), "--check-options")?;
     // Arguments are parsed from left to right: an invalid one is reported before the help ends the command.
-    takes(program, arm, "serve", &Knob::arguments(&plan.tuning_of(arm).filer), "--help")
+    takes(program, arm, "serve", &Knob::arguments(plan.tuning_of(arm).of(FILER)), "--help")
 }
 
 /// `end` is the option with which the command only reads its arguments.

@@ -203,7 +203,7 @@ fn check_guest(before: Option<&str>, now: Option<&str>) -> Result<(), LabError> 
 /// The programs of the database. A directory of PostgreSQL's programs is not valid for another database.
 fn engine(kind: DatabaseKind, pg_bin: Option<&Path>) -> Result<Rc<dyn Engine>, LabError> {
     if kind != DatabaseKind::Postgresql && pg_bin.is_some() {
-        return Err(LabError::not_of("use --pg-bin", kind));
+        return Err(kind.lacks("use --pg-bin"));
     }
     engines::find(kind, pg_bin)
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::LabError;
+use crate::plan::Knobs;
 
 /// A database that a comparison can run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,6 +36,19 @@ impl DatabaseKind {
             Self::Postgresql => "PostgreSQL",
             Self::MariaDb => "MariaDB",
         }
+    }
+
+    /// Its recommended settings for any storage: those of the tuning `tuned`.
+    pub(crate) fn tuned_settings(self) -> Knobs {
+        match self {
+            Self::Postgresql => super::postgres::tuned_settings(),
+            Self::MariaDb => super::mariadb::tuned_settings(),
+        }
+    }
+
+    /// The error for a feature that only PostgreSQL has.
+    pub(crate) fn lacks(self, what: &str) -> LabError {
+        LabError::plan(format!("{what} with {}", self.title()), "only with PostgreSQL: --database postgresql")
     }
 
     /// The user that its package creates, as which a server runs that root starts.

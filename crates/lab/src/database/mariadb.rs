@@ -15,7 +15,7 @@ use crate::database::session::Session;
 use crate::error::LabError;
 use crate::limits::MARIADB_OWN_BYTES;
 use crate::placement::workdir::{make_directory, own};
-use crate::plan::Tuning;
+use crate::plan::{Knob, Knobs, Tuning};
 use crate::sys::User;
 use programs::Programs;
 use session::MariaDbSession;
@@ -131,6 +131,22 @@ impl Engine for MariaDb {
     fn check_knobs(&self, name: &str, tuning: &Tuning) -> Result<(), LabError> {
         self.programs.check_knobs(name, tuning)
     }
+}
+
+/// Recommended settings for any storage.
+pub(crate) fn tuned_settings() -> Knobs {
+    [
+        // With this size, sessions rarely have to write the log because its buffer is full.
+        ("innodb_log_buffer_size", Knob::Text("64M".to_owned())),
+        // Changed pages are written in advance, outside the sessions: the default of 200 per second is that of a few disks
+        // (rules mysql-io-capacity-on-flash, mysql-io-capacity-max-above).
+        ("innodb_io_capacity", Knob::Number(2000)),
+        ("innodb_io_capacity_max", Knob::Number(4000)),
+        // Pages beside a changed one are not written with it: that would save seeks on disks, but costs writes elsewhere.
+        ("innodb_flush_neighbors", Knob::Number(0)),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
 }
 
 fn settings(buffers_bytes: u64, users: u32) -> Settings {

@@ -17,7 +17,7 @@ use crate::database::session::Session;
 use crate::error::LabError;
 use crate::limits::POSTGRES_OWN_BYTES;
 use crate::placement::workdir::own;
-use crate::plan::Tuning;
+use crate::plan::{DATABASE, Knob, Knobs, Tuning};
 use crate::sys::User;
 use binaries::Binaries;
 use session::PostgresSession;
@@ -127,7 +127,7 @@ impl Engine for Postgres {
     fn check_knobs(&self, name: &str, tuning: &Tuning) -> Result<(), LabError> {
         let of_mariadb =
             |knob: &&String| ["innodb_", "aria_", "performance_schema"].iter().any(|prefix| knob.starts_with(prefix));
-        match tuning.database.keys().find(of_mariadb) {
+        match tuning.of(DATABASE).keys().find(of_mariadb) {
             Some(knob) => Err(LabError::plan(
                 format!("use tuning.{name}.database with PostgreSQL: {knob} is a variable of MariaDB"),
                 "a tuning sets what the database of the comparison has; --database mariadb runs MariaDB",
@@ -139,6 +139,21 @@ impl Engine for Postgres {
     fn checkpoint_ends(&self, log: &Path, began: SystemTime) -> Vec<f64> {
         checkpoints::ends(log, began)
     }
+}
+
+/// Recommended settings for any storage.
+pub(crate) fn tuned_settings() -> Knobs {
+    let text = |text: &str| Knob::Text(text.to_owned());
+    [
+        // With this size, sessions rarely have to write the log because its buffers are full.
+        ("wal_buffers", text("64MB")),
+        // Dirty buffers are written in advance, outside the sessions.
+        ("bgwriter_lru_maxpages", Knob::Number(1000)),
+        ("bgwriter_delay", text("20ms")),
+        ("bgwriter_lru_multiplier", Knob::Number(4)),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
 }
 
 /// Settings for every path. Durability settings keep their safe defaults and

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use results::compare::{Comparison, PathResult};
 use results::environment::Environment;
 
-use crate::plan::IscsiClient;
+use crate::paths;
 
 /// Allowed difference of the buffers' share of the database: both are rounded to complete files and mebibytes.
 const BUFFERS_SHARE_TOLERANCE: f64 = 0.05;
@@ -26,8 +26,8 @@ impl Conditions {
         let facts = [
             ("path", path.name.clone()),
             ("label", path.label.clone().unwrap_or_default()),
-            // Records of older versions contain no client; theirs was Millrace's.
-            ("client", path.client.clone().filter(|client| client != IscsiClient::Millrace.name()).unwrap_or_default()),
+            // Records of older versions contain no client; theirs is left out of the records of all versions.
+            ("client", path.client.clone().filter(|client| client != paths::unnamed_client(path)).unwrap_or_default()),
             ("target", path.target.clone().unwrap_or_default()),
             ("tuning", path.tuning.clone()),
             ("layout", path.layout_name.clone().unwrap_or_default()),
@@ -120,6 +120,7 @@ mod tests {
     fn seeds_repeats_and_kernels_may_differ_and_load_medium_and_host_may_not() {
         let of = |change: fn(&mut Comparison)| {
             let mut record = seeded::record(1, &seeded::Level::default());
+            record.paths[0].name = "iscsi".into();
             change(&mut record);
             Conditions::of(&record, &record.paths[0])
         };

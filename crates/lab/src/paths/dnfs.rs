@@ -2,6 +2,7 @@
 //! the work directory; a target is an existing export.
 
 mod placement;
+mod settings;
 mod storage;
 
 use crate::error::LabError;
@@ -11,15 +12,17 @@ use crate::paths::storage_path::{Asked, Layers, PageCache, StoragePath, WhyNot, 
 use crate::placement::directories::Directories;
 use crate::placement::export::ExportDirectory;
 use crate::placement::target::{TargetFacts, export_facts};
+use crate::plan::Knobs;
 use crate::sys::User;
 use placement::{Export, Served};
+use settings::NAME;
 
 /// Direct NFS.
 pub(crate) struct Dnfs;
 
 impl StoragePath for Dnfs {
     fn name(&self) -> &'static str {
-        "dnfs"
+        NAME
     }
 
     fn title(&self) -> &'static str {
@@ -34,6 +37,15 @@ impl StoragePath for Dnfs {
         }
         let twice = asked.medium && asked.target.is_some();
         twice.then_some(WhyNot::NotBuilt("not built yet: a modelled medium below an export that has its own"))
+    }
+
+    fn has_settings(&self) -> bool {
+        true
+    }
+
+    /// The client's defaults are tuned already.
+    fn check_settings(&self, settings: &Knobs, tuning: &str) -> Result<(), LabError> {
+        settings::check(settings, tuning)
     }
 
     fn layers(&self) -> Layers {

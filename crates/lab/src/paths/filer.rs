@@ -110,7 +110,7 @@ impl Filer {
         let (url, pid, admin) = (&self.ready.nfs, self.pid(), self.ready.admin.display());
         let url = url.split_once('?').map_or(url.as_str(), |(url, _)| url);
         let loss = FilerLoss::new(format!("{url} (process {pid}, admin socket {admin})"), describe(status));
-        Err(FilerLoss { log: self.process.log_end(), ..loss }.error())
+        Err(LabError::filer_lost(FilerLoss { log: self.process.log_end(), ..loss }))
     }
 
     /// Name of its volume.

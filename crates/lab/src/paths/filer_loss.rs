@@ -5,7 +5,6 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use crate::clock;
-use crate::error::LabError;
 use crate::limits::{FILER_LOST_AFTER, FILER_WATCH_EVERY};
 
 /// Facts about a lost filer.
@@ -31,11 +30,6 @@ impl FilerLoss {
     /// A loss detected now.
     pub(crate) fn new(filer: String, outcome: String) -> Self {
         Self { filer, outcome, when: clock::utc_now(), ..Self::default() }
-    }
-
-    /// Converts the loss to the error that ends a comparison.
-    pub(crate) fn error(self) -> LabError {
-        LabError::FilerLost(Box::new(self))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::paths::medium;
 use crate::paths::storage::{StartOrder, StorageCounters, add_calls};
 use crate::placement::directories::Directories;
 use crate::placement::part::Part;
-use crate::plan::Knob;
+use crate::plan::{FILER, Knob};
 
 /// Starts a filer over NFS for the directory of each part.
 ///
@@ -41,7 +41,7 @@ fn start(directory: &Path, name: &str, addresses: u32, order: &StartOrder<'_>) -
         addresses,
         portals: 0,
         medium: order.medium,
-        options: &Knob::arguments(&order.tuning.filer),
+        options: &Knob::arguments(order.tuning.of(FILER)),
     };
     Filer::start(order.program, filer)
 }

@@ -1,16 +1,21 @@
 //! Path `iscsi`: an ext4 file system on a LUN, or btrfs over several LUNs, served by Millrace's filer. Two clients make it a block
 //! device of this host: the kernel's (open-iscsi, with dm-multipath) if available, and Millrace's initiator with FUSE and a loop device.
 
+mod attached_lun;
 mod client;
+mod open_iscsi;
 mod placement;
+mod settings;
 mod storage;
 
+use std::path::Path;
+
 use crate::error::LabError;
-use crate::host::{attached_lun, open_iscsi};
 use crate::paths::placement::{Placement, PlacementOrder};
-use crate::paths::storage_path::{Asked, Layers, PageCache, PathRef, StoragePath, WhyNot, not_measurable};
-use crate::plan::{IscsiClient, IscsiSettings};
+use crate::paths::storage_path::{Asked, Layers, PageCache, PathRef, StoragePath, WhyNot, not_measurable, refused};
+use crate::plan::Knobs;
 use placement::Luns;
+use settings::{IscsiClient, IscsiSettings, NAME};
 
 /// A LUN over iSCSI.
 pub(crate) struct Iscsi {
@@ -51,7 +56,7 @@ pub(crate) static OPEN_ISCSI: Iscsi = Iscsi {
 
 impl StoragePath for Iscsi {
     fn name(&self) -> &'static str {
-        "iscsi"
+        NAME
     }
 
     fn title(&self) -> &'static str {
@@ -75,6 +80,11 @@ impl StoragePath for Iscsi {
         Some(self.client.name())
     }
 
+    /// Records of older versions contain none; their LUNs used Millrace's.
+    fn unnamed_client(&self) -> &'static str {
+        IscsiClient::Millrace.name()
+    }
+
     fn with_client(&self, client: &str) -> Option<PathRef> {
         IscsiClient::named(client).map(path_of)
     }
@@ -83,8 +93,25 @@ impl StoragePath for Iscsi {
         choose(asked).ok().map(path_of)
     }
 
+    fn has_settings(&self) -> bool {
+        true
+    }
+
+    fn check_settings(&self, settings: &Knobs, tuning: &str) -> Result<(), LabError> {
+        IscsiSettings::parse(settings, tuning).map(drop)
+    }
+
+    fn tuned_settings(&self) -> Knobs {
+        settings::tuned()
+    }
+
+    fn end_left_behind(&self, program: &Path, directory: &Path) -> Result<(), LabError> {
+        attached_lun::end_left_behind(program, directory)?;
+        open_iscsi::end_left_behind(directory)
+    }
+
     fn started_by_guest(&self) -> Option<&'static str> {
-        Some("iscsi")
+        Some(NAME)
     }
 
     fn layers(&self) -> Layers {
@@ -136,7 +163,7 @@ fn path_of(client: IscsiClient) -> PathRef {
 
 /// The client of a configuration: the one in its tuning, else the kernel's if available, else Millrace's. An error if it cannot be used.
 fn choose(asked: &Asked<'_>) -> Result<IscsiClient, String> {
-    let settings = IscsiSettings::parse(&asked.tuning.iscsi, "of this configuration").map_err(|error| error.to_string())?;
+    let settings = IscsiSettings::parse(asked.tuning.of(NAME), "of this configuration").map_err(|error| error.to_string())?;
     let lacks = |client: IscsiClient| match client {
         IscsiClient::OpenIscsi if asked.luns > 1 => {
             Some("layout luns=N needs the initiator of Millrace: leave client = \"open-iscsi\" out".to_owned())
@@ -155,8 +182,6 @@ fn choose(asked: &Asked<'_>) -> Result<IscsiClient, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::plan::Tuning;
 

@@ -2,6 +2,7 @@
 //! `dnfs`, and the kernel mounts them; a target is a directory that is already mounted.
 
 mod placement;
+mod settings;
 mod storage;
 
 use std::path::Path;
@@ -11,15 +12,17 @@ use crate::paths::kernel_files::{self, KernelFiles};
 use crate::paths::placement::{Placement, PlacementOrder};
 use crate::paths::storage_path::{Asked, Layers, PageCache, StoragePath, WhyNot, refused};
 use crate::placement::target::{DirectoryFacts, TargetFacts};
+use crate::plan::Knobs;
 use crate::sys::{self, User};
 use placement::Mounted;
+use settings::{KernelNfs, NAME};
 
 /// The kernel's NFS client.
 pub(crate) struct Knfs;
 
 impl StoragePath for Knfs {
     fn name(&self) -> &'static str {
-        "knfs"
+        NAME
     }
 
     fn title(&self) -> &'static str {
@@ -49,6 +52,18 @@ impl StoragePath for Knfs {
         }
         let lacks = !::host::has_program("mount.nfs");
         lacks.then(|| WhyNot::Lacks("mount.nfs is not in PATH; install nfs-common (Debian, Ubuntu) or nfs-utils".to_owned()))
+    }
+
+    fn has_settings(&self) -> bool {
+        true
+    }
+
+    fn check_settings(&self, settings: &Knobs, tuning: &str) -> Result<(), LabError> {
+        KernelNfs::parse(settings, tuning).map(drop)
+    }
+
+    fn tuned_settings(&self) -> Knobs {
+        settings::tuned()
     }
 
     fn layers(&self) -> Layers {

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::error::LabError;
 use crate::paths::placement::{Placement, PlacementOrder};
 use crate::placement::target::TargetFacts;
-use crate::plan::Tuning;
+use crate::plan::{Knobs, Tuning};
 use crate::sys::User;
 
 /// A storage path of this version.
@@ -33,6 +33,11 @@ pub(crate) trait StoragePath: Sync {
         None
     }
 
+    /// The client if a record does not name one: of a path with one client, or in records of versions with one.
+    fn unnamed_client(&self) -> &'static str {
+        "its own client"
+    }
+
     /// This path with a given client, by the client's name in records.
     fn with_client(&self, _client: &str) -> Option<PathRef> {
         None
@@ -43,9 +48,35 @@ pub(crate) trait StoragePath: Sync {
         None
     }
 
+    /// Ends what a killed comparison left on this host for a work directory of Millrace: attached disks, sessions. `program` is this program.
+    ///
+    /// # Errors
+    /// Something cannot be ended; the directory then stays.
+    fn end_left_behind(&self, _program: &Path, _directory: &Path) -> Result<(), LabError> {
+        Ok(())
+    }
+
     /// Service that a guest must start for this path, by its name in `guest/compare.sh`.
     fn started_by_guest(&self) -> Option<&'static str> {
         None
+    }
+
+    /// Whether a tuning may have settings of this path, in a layer with its name.
+    fn has_settings(&self) -> bool {
+        false
+    }
+
+    /// Refuses settings of a tuning that this path does not have; `tuning` names it in errors.
+    ///
+    /// # Errors
+    /// [`LabError::Plan`] with the setting and its layer.
+    fn check_settings(&self, _settings: &Knobs, _tuning: &str) -> Result<(), LabError> {
+        Ok(())
+    }
+
+    /// Its recommended settings for any storage: those of the tuning `tuned`.
+    fn tuned_settings(&self) -> Knobs {
+        Knobs::new()
     }
 
     /// Name of a path whose figures are never compared with this path's, and the reason in one clause.

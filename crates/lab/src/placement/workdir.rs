@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::LabError;
-use crate::host::{attached_lun, changed_settings, kernel_mount, open_iscsi};
+use crate::host::{changed_settings, kernel_mount};
 use crate::placement::owner::{self, MARK, Owner, PREFIX};
 use crate::sys::User;
 
@@ -101,13 +101,12 @@ impl Drop for WorkDir {
 /// Removes directories below `base` (and in `/dev/shm`) whose mark names a dead owner.
 /// Returns the removed ones. Does not change directories without a readable mark.
 ///
-/// First, `program` detaches LUNs that are attached there, mounts are unmounted, and changed settings of the kernel are
-/// restored. If that fails, the directory stays.
-pub(crate) fn sweep_stale(base: &Path, program: &Path) -> Vec<PathBuf> {
+/// First, `end_on_paths` ends what storage paths left for a directory, changed settings of the kernel are restored, and mounts are
+/// unmounted. If that fails, the directory stays.
+pub(crate) fn sweep_stale(base: &Path, end_on_paths: &dyn Fn(&Path) -> Result<(), LabError>) -> Vec<PathBuf> {
     let end_all = |directory: &Path| {
-        attached_lun::end_left_behind(program, directory)?;
+        end_on_paths(directory)?;
         changed_settings::end_left_behind(directory)?;
-        open_iscsi::end_left_behind(directory)?;
         kernel_mount::end_left_behind(directory)
     };
     let end = |directory: &Path| match end_all(directory) {
@@ -224,7 +223,7 @@ mod tests {
         owner["start_ticks"] = (owner["start_ticks"].as_u64().unwrap() + 1).into(); // the same pid, another process
         fs::write(dead.join(MARK), serde_json::to_vec(&owner).unwrap()).unwrap();
         // /dev/shm is swept too, and may contain directories of a killed comparison of this host.
-        assert!(sweep_stale(base.path(), Path::new("/millrace")).contains(&dead));
+        assert!(sweep_stale(base.path(), &|_| Ok(())).contains(&dead));
         assert!(!dead.exists() && foreign.is_dir() && live.root().is_dir());
     }
 }

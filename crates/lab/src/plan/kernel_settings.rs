@@ -1,10 +1,9 @@
 //! Settings of this host's kernel in a tuning, for the duration of a run, on every path: `[tuning.NAME.kernel]`.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::error::LabError;
-use crate::plan::Knob;
+use crate::plan::{Knob, Knobs};
 
 /// Setting: KiB read ahead of a sequential reader.
 const READ_AHEAD: &str = "read_ahead_kb";
@@ -29,7 +28,7 @@ impl KernelSettings {
     ///
     /// # Errors
     /// An unknown setting or a value out of range.
-    pub(crate) fn parse(knobs: &BTreeMap<String, Knob>, tuning: &str) -> Result<Self, LabError> {
+    pub(crate) fn parse(knobs: &Knobs, tuning: &str) -> Result<Self, LabError> {
         let mut settings = Self::default();
         for (name, value) in knobs {
             let refused = |hint: &str| LabError::plan(format!("use {name} = {value} in tuning.{tuning}.kernel"), hint);

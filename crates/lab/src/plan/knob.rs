@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+/// Settings by name.
+pub type Knobs = BTreeMap<String, Knob>;
+
 /// A value in its TOML type.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
@@ -29,7 +32,7 @@ impl std::fmt::Display for Knob {
 impl Knob {
     /// Options as on a command line: `--name value`, or `--name` alone for a switch.
     #[must_use]
-    pub fn arguments(knobs: &BTreeMap<String, Self>) -> Vec<String> {
+    pub fn arguments(knobs: &Knobs) -> Vec<String> {
         let mut words = Vec::new();
         for (name, value) in knobs {
             if *value == Self::Switch(false) {

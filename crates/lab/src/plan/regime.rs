@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use super::{Arm, Level, Load, Overrides, Plan, Roles};
+use super::bounds::within;
+use super::{Arm, Level, Load, Overrides};
 use crate::error::LabError;
 use crate::limits::{LABEL_BYTES_MAX, REGIMES_MAX, USERS_MAX};
 
@@ -51,7 +52,7 @@ pub(super) fn chosen(regimes: Vec<Regime>, overrides: &Overrides) -> Result<Vec<
 }
 
 /// Refuses scenarios that cannot be carried out, or that cannot be distinguished.
-pub(super) fn check(regimes: &[Regime], plan: &Plan) -> Result<(), LabError> {
+pub(super) fn check(regimes: &[Regime], arms: &[Arm], has_ladder: bool) -> Result<(), LabError> {
     if regimes.is_empty() {
         return Ok(());
     }
@@ -59,8 +60,8 @@ pub(super) fn check(regimes: &[Regime], plan: &Plan) -> Result<(), LabError> {
         let what = format!("measure {} further scenarios", regimes.len());
         return Err(LabError::plan(what, &format!("a plan has at most {REGIMES_MAX}")));
     }
-    let closed = |arm: &Arm| matches!(arm.load.level, Level::Users(_)) && arm.load == plan.arms[0].load;
-    if plan.ladder.is_some() || plan.arms.iter().any(|arm| arm.medium.is_some() || !closed(arm)) {
+    let closed = |arm: &Arm| matches!(arm.load.level, Level::Users(_)) && arm.load == arms[0].load;
+    if has_ladder || arms.iter().any(|arm| arm.medium.is_some() || !closed(arm)) {
         let hint = "a plan with [[regime]] has one load, users = N, and neither media nor a ladder: each scenario sets its medium and load";
         return Err(LabError::plan("measure scenarios of paths that differ by medium or load".to_owned(), hint));
     }
@@ -82,7 +83,7 @@ impl Regime {
             let hint = format!("a name has 1 to {LABEL_BYTES_MAX} letters, digits, spaces and hyphens");
             return Err(LabError::plan(format!("name a scenario \"{}\"", self.name), &hint));
         }
-        super::within("users of a scenario", u64::from(self.users), 1, u64::from(USERS_MAX))?;
+        within("users of a scenario", u64::from(self.users), 1, u64::from(USERS_MAX))?;
         if let Some(medium) = &self.medium {
             media::Profile::parse(medium).map_err(|error| LabError::medium(medium, &error))?;
         }
@@ -116,34 +117,10 @@ impl Regime {
     }
 }
 
-impl Plan {
-    /// Rounds of each further scenario: one, or all repeats with `--full`.
-    #[must_use]
-    pub fn regime_rounds(&self) -> u32 {
-        if self.full { self.repeats } else { 1 }
-    }
-
-    /// The plan of one of its scenarios: the same configurations on another medium, with another load.
-    pub(crate) fn of_regime(&self, regime: &Regime, load: &Load) -> Self {
-        let arm = |arm: &Arm| Arm { medium: regime.medium.clone(), load: load.clone(), ..arm.clone() };
-        Self {
-            arms: self.arms.iter().map(arm).collect(),
-            users: regime.users,
-            repeats: self.regime_rounds(),
-            share_gates: Vec::new(),
-            gates_of_another: None,
-            stands_for: None,
-            roles: Roles::new(),
-            regimes: Vec::new(),
-            ..self.clone()
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::DEFAULT_PLAN;
+    use crate::plan::{DEFAULT_PLAN, Plan};
 
     fn names(overrides: &Overrides) -> Vec<String> {
         Plan::parse(DEFAULT_PLAN, overrides).unwrap().regimes.into_iter().map(|regime| regime.name).collect()

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use crate::error::LabError;
 use crate::host::changed_settings::ChangedSettings;
 use crate::paths::placement::Placement;
-use crate::plan::{KernelSettings, Tuning};
+use crate::plan::{KERNEL, KernelSettings, Tuning};
 
 /// Changes the settings of the network, which a connection reads when it is created: before the storage starts.
 pub(super) fn set_network(tuning: &Tuning, root: &Path) -> Result<Option<ChangedSettings>, LabError> {
-    let wanted = KernelSettings::parse(&tuning.kernel, "of this configuration")?.network;
+    let wanted = KernelSettings::parse(tuning.of(KERNEL), "of this configuration")?.network;
     (!wanted.is_empty()).then(|| ChangedSettings::set(&wanted, root, "network")).transpose()
 }
 
@@ -22,7 +22,7 @@ pub(super) fn set_read_ahead(
     placement: &dyn Placement,
     root: &Path,
 ) -> Result<Option<ChangedSettings>, LabError> {
-    let Some(kib) = KernelSettings::parse(&tuning.kernel, "of this configuration")?.read_ahead_kb else { return Ok(None) };
+    let Some(kib) = KernelSettings::parse(tuning.of(KERNEL), "of this configuration")?.read_ahead_kb else { return Ok(None) };
     let places = placement.parts().iter().map(|part| placement.database_finds(*part)).filter(|place| place.exists());
     let mut files = places.map(|place| setting_of(&place)).collect::<Result<Vec<_>, _>>()?;
     files.sort();
@@ -46,7 +46,7 @@ fn setting_of(directory: &Path) -> Result<PathBuf, LabError> {
 
 /// Why this host does not support a tuning's settings of its kernel.
 pub(crate) fn why_not(tuning: &Tuning) -> Option<String> {
-    let wanted = KernelSettings::parse(&tuning.kernel, "of this configuration").ok().filter(|wanted| !wanted.is_empty())?;
+    let wanted = KernelSettings::parse(tuning.of(KERNEL), "of this configuration").ok().filter(|wanted| !wanted.is_empty())?;
     if crate::sys::effective_uid() != 0 {
         return Some("settings of the kernel ([tuning.NAME.kernel]) are changed by root alone; run it as root".to_owned());
     }

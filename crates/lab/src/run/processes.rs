@@ -16,6 +16,7 @@ use crate::limits::{FILER_OWN_BYTES, SESSION_OWN_BYTES, WAIT_SAMPLE_EVERY};
 use crate::measure::kernel_counters::KernelCounters;
 use crate::paths::placement::Placement;
 use crate::paths::storage::{Reads, Storage, StorageCounters};
+use crate::plan::DATABASE;
 use crate::run::driver::{Driver, Mark, Second};
 use crate::run::kernel_settings;
 use crate::run::setup::{Setup, Turn};
@@ -64,7 +65,7 @@ impl RunProcesses {
         let read_ahead = kernel_settings::set_read_ahead(tuning, placement, root)?;
         // Before the settings of the plan, which take precedence.
         let mut knobs = if storage.delays_calls() { setup.place.engine.calls_alone() } else { Settings::new() };
-        knobs.extend(tuning.database.iter().map(|(name, value)| (name.clone(), value.to_string())));
+        knobs.extend(tuning.of(DATABASE).iter().map(|(name, value)| (name.clone(), value.to_string())));
         knobs.extend(placement.archive().into_iter().flat_map(|directory| setup.place.engine.archive_settings(&directory)));
         let knobs: Vec<(&str, &str)> = knobs.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let log = setup.database_log(turn);

@@ -8,7 +8,7 @@ use crate::paths::storage::StartOrder;
 use crate::placement::KeptState;
 use crate::placement::restore::Method;
 use crate::placement::workdir::WorkDir;
-use crate::plan::{Arm, Knob, Plan};
+use crate::plan::{Arm, Knob, ORDERS, Plan};
 use crate::run::driver::RunOrder;
 
 /// State that all runs of a comparison share.
@@ -70,7 +70,7 @@ impl Setup<'_> {
 
 /// Options of the driver for a configuration's load model and tuning.
 pub(crate) fn driver_options(plan: &Plan, arm: &Arm) -> Vec<String> {
-    let mut words = Knob::arguments(&plan.tuning_of(arm).orders);
+    let mut words = Knob::arguments(plan.tuning_of(arm).of(ORDERS));
     let load = &arm.load;
     let model = (load.model != "closed").then(|| load.model.clone());
     for (name, value) in [("--model", model), ("--rate", load.rate.clone()), ("--arrivals", load.arrivals.clone())] {

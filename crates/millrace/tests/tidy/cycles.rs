@@ -7,7 +7,7 @@ use crate::modules::Modules;
 use crate::tree::{crates, report, shown};
 
 /// Number of cycles in all crates together. Lower it when a cycle is removed.
-const CYCLES_MAX: usize = 6;
+const CYCLES_MAX: usize = 4;
 /// Maximum number of files in one cycle.
 const FILES_MAX: usize = 3;
 

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::database::kind::DatabaseKind;
 use crate::error::LabError;
-use crate::plan::Tuning;
+use crate::plan::{DATABASE, Tuning};
 
 /// Directories of server programs that may be missing from a user's PATH.
 const PLACES: [&str; 4] = ["/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/mysql/bin"];
@@ -48,11 +48,11 @@ impl Programs {
 
     /// Checks with the server's program whether it supports the settings of a tuning.
     pub(super) fn check_knobs(&self, name: &str, tuning: &Tuning) -> Result<(), LabError> {
-        if tuning.database.is_empty() {
+        if tuning.of(DATABASE).is_empty() {
             return Ok(());
         }
         // Options are parsed before the help is printed; nothing is started or written.
-        let options = tuning.database.iter().map(|(knob, value)| format!("--{knob}={value}"));
+        let options = tuning.of(DATABASE).iter().map(|(knob, value)| format!("--{knob}={value}"));
         let mut asked = Command::new(&self.server);
         asked.arg("--no-defaults").args(options).args(["--verbose", "--help"]).stdin(Stdio::null()).current_dir("/");
         let output = asked.output().map_err(LabError::file("run", &self.server))?;

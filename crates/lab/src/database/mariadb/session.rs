@@ -144,7 +144,7 @@ impl Session for MariaDbSession {
 
     fn spread(&mut self, _shares: u32, _place: &dyn Fn(u32) -> Result<PathBuf, LabError>) -> Result<(), LabError> {
         // Plans that require this are refused.
-        Err(LabError::not_of("spread tables over volumes", DatabaseKind::MariaDb))
+        Err(DatabaseKind::MariaDb.lacks("spread tables over volumes"))
     }
 
     fn database_bytes(&mut self) -> Result<u64, LabError> {

@@ -2,10 +2,11 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use results::compare::{Carried, ProofSource, Served};
 
-use super::software_fc;
+use super::Below;
 use crate::database::cluster::Server;
 use crate::error::LabError;
 use crate::host::block_device::BlockDevice;
@@ -21,15 +22,14 @@ use crate::placement::directories::Directories;
 use crate::placement::owner;
 use crate::placement::part::Part;
 use crate::placement::restore::{Method, tree_size};
-use crate::plan::FcSettings;
 use crate::sys::User;
 
 /// A device, and its mount point during a run.
-pub(super) struct OnDevice {
+pub(crate) struct OnDevice {
     device: BlockDevice,
     overwrite: bool,
-    /// Settings of a guest's Fibre Channel; `None` if the user named the device.
-    software: Option<FcSettings>,
+    /// What made the device; `None` if the user named it.
+    below: Option<Rc<dyn Below>>,
     /// Whether a Millrace file system may still have to be removed from it.
     made: bool,
     directories: Directories,
@@ -37,10 +37,17 @@ pub(super) struct OnDevice {
 }
 
 impl OnDevice {
-    pub(super) fn make(path: &Path, software: Option<FcSettings>, order: PlacementOrder<'_>) -> Result<Self, LabError> {
+    pub(crate) fn make(path: &Path, below: Option<Box<dyn Below>>, order: PlacementOrder<'_>) -> Result<Self, LabError> {
         let device = BlockDevice::examine(path, order.overwrite)?;
         let directories = Directories::within(order.work, &owner::unique_name("device-"), order.parts, order.user)?;
-        Ok(Self { device, overwrite: order.overwrite, software, made: false, directories, logs: order.work.path("logs") })
+        Ok(Self {
+            device,
+            overwrite: order.overwrite,
+            below: below.map(Rc::from),
+            made: false,
+            directories,
+            logs: order.work.path("logs"),
+        })
     }
 
     fn mount(&self, log: &str) -> Result<KernelMount, LabError> {
@@ -67,9 +74,7 @@ impl Placement for OnDevice {
     }
 
     fn restore(&mut self, state: &KeptState, _own: Method, user: &User, progress: &mut dyn FnMut(u64)) -> Result<(), LabError> {
-        if self.software.is_some() {
-            software_fc::set_medium(None)?;
-        }
+        self.below.as_ref().map_or(Ok(()), |below| below.set_medium(None))?;
         // Another program may have started to use it in the meantime.
         self.device = BlockDevice::examine(self.device.path(), self.overwrite)?;
         let bytes = LUN_BYTES_MIN.max(tree_size(&state.root).bytes.saturating_mul(LUN_PER_STATE));
@@ -82,15 +87,15 @@ impl Placement for OnDevice {
     }
 
     fn start(&self, order: &StartOrder<'_>) -> Result<Box<dyn Storage>, LabError> {
-        // The medium of the guest's own disk is below the network; every other one is applied before the file system.
-        let (mut slots, mut medium) = (None, order.medium);
-        if let Some(settings) = self.software {
-            slots = Some(software_fc::set_depth(self.device.path(), settings.depth)?);
-            software_fc::set_medium(medium.take())?;
+        // The medium of a device that Millrace made is below the network; every other one is applied before the file system.
+        let (mut limited, mut medium) = (None, order.medium);
+        if let Some(below) = &self.below {
+            limited = Some((Rc::clone(below), below.limit_commands(self.device.path())?));
+            below.set_medium(medium.take())?;
         }
         let mount = self.mount(&format!("mount-{}.log", order.sequence))?;
         let files = KernelStorage::start(&self.directories, &StartOrder { medium, ..*order })?;
-        Ok(Box::new(DeviceStorage { mount, device: self.device.clone(), files, slots }))
+        Ok(Box::new(DeviceStorage { mount, device: self.device.clone(), files, limited }))
     }
 
     fn clear(&mut self) -> Result<(), LabError> {
@@ -117,8 +122,8 @@ struct DeviceStorage {
     mount: KernelMount,
     device: BlockDevice,
     files: KernelStorage,
-    /// Limit of the commands in flight on all paths together, for a guest's Fibre Channel.
-    slots: Option<u32>,
+    /// What made the device, and the limit of the commands in flight on all paths to it together.
+    limited: Option<(Rc<dyn Below>, u32)>,
 }
 
 impl Storage for DeviceStorage {
@@ -159,20 +164,20 @@ impl Storage for DeviceStorage {
             server_read_bytes: None,
             server_written_bytes: None,
         };
-        let slots = |limit| {
-            let paths = software_fc::path_stats(self.device.path())?;
-            Ok(KernelSlots { limit, most: 0, calls: paths.requests, queue_ms: 0, reply_ms: paths.request_ms })
+        let slots = |(below, limit): &(Rc<dyn Below>, u32)| {
+            let paths = below.stats(self.device.path())?;
+            Ok(KernelSlots { limit: *limit, most: 0, calls: paths.requests, queue_ms: 0, reply_ms: paths.request_ms })
         };
-        let kernel_slots = self.slots.map(slots).transpose()?;
+        let kernel_slots = self.limited.as_ref().map(slots).transpose()?;
         Ok(StorageCounters { carried: Some(carried), kernel_slots, ..StorageCounters::default() })
     }
 
     fn works_in_kernel(&self) -> bool {
-        self.slots.is_some() // initiator and target
+        self.limited.is_some() // initiator and target
     }
 
     fn interfaces(&self) -> Option<Interfaces> {
-        self.slots.map(|_| Interfaces::Pairs)
+        self.limited.as_ref().map(|_| Interfaces::Pairs)
     }
 
     fn reads(&self, database: &mut Server) -> Result<Reads, LabError> {

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use dnfs::mount::Observer;
 use results::compare::{ProcedureCount, ProofSource};
 
+use super::settings::{self, NAME};
 use crate::database::cluster::Server;
 use crate::error::LabError;
 use crate::host::listener;
@@ -68,7 +69,7 @@ impl OtherFiler {
         let removal = format!(
             "once the filer is back, the next comparison on {url} from this host removes {name} first; or remove it there by hand"
         );
-        FilerLoss { left, removal, ..loss }.error()
+        LabError::filer_lost(FilerLoss { left, removal, ..loss })
     }
 }
 
@@ -85,7 +86,8 @@ impl DnfsStorage {
     }
 
     fn new(order: &StartOrder<'_>, urls: Vec<(Part, String)>, proof: ProofSource) -> Self {
-        let mounts: Vec<(Part, String)> = urls.into_iter().map(|(part, url)| (part, order.tuning.on_url(&url))).collect();
+        let mounts: Vec<(Part, String)> =
+            urls.into_iter().map(|(part, url)| (part, settings::on_url(order.tuning.of(NAME), &url))).collect();
         let argument = |(part, url): &(Part, String)| ["--mount".into(), format!("{}={url}", mount_path(*part)).into()];
         let prefix = exec::prefix(order.program, mounts.iter().flat_map(argument).collect());
         let runtime = order.work.runtime().to_owned();

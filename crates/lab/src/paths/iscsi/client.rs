@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use super::attached_lun::{AttachedLun, LunHost};
+use super::open_iscsi::{KernelLun, LunOrder};
+use super::settings::{IscsiClient, IscsiSettings};
 use crate::error::LabError;
-use crate::host::attached_lun::{AttachedLun, LunHost};
 use crate::host::block_device::DiskStats;
-use crate::host::open_iscsi::{KernelLun, LunOrder};
 use crate::paths::filer::Filer;
 use crate::placement::workdir::WorkDir;
-use crate::plan::{IscsiClient, IscsiSettings};
 
 /// An initiator of this host.
 pub(super) enum Client {

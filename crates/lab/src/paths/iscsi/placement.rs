@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::client::{AttachOrder, Attached, Client};
+use super::settings::{IscsiClient, IscsiSettings, NAME};
 use super::storage::IscsiStorage;
 use crate::error::LabError;
 use crate::limits::{LUN_BYTES_MIN, LUN_PER_STATE, STRIPED_LUN_BYTES_MIN};
@@ -17,7 +18,7 @@ use crate::placement::directories::Directories;
 use crate::placement::part::Part;
 use crate::placement::restore::{Method, tree_size};
 use crate::placement::workdir::{make_directory, own, remove_tree};
-use crate::plan::{IscsiClient, IscsiSettings, Knob};
+use crate::plan::{FILER, Knob};
 use crate::sys::User;
 
 /// One filer for each part, with the LUNs of its file system.
@@ -36,9 +37,9 @@ pub(super) struct Luns {
 
 impl Luns {
     pub(super) fn make(order: PlacementOrder<'_>, client: IscsiClient) -> Result<Self, LabError> {
-        let mounts = Directories::within(order.work, "iscsi", order.parts, order.user)?;
+        let mounts = Directories::within(order.work, NAME, order.parts, order.user)?;
         let client = Client::new(client, order.program, order.work)?;
-        let settings = IscsiSettings::parse(&order.tuning.iscsi, "of this configuration")?;
+        let settings = IscsiSettings::parse(order.tuning.of(NAME), "of this configuration")?;
         let (volumes, logs) = (order.work.path("luns"), order.work.path("logs"));
         Ok(Self { mounts, client, settings, program: order.program.to_owned(), volumes, logs, count: order.layout.luns() })
     }
@@ -129,7 +130,7 @@ impl Placement for Luns {
         let mut storage = IscsiStorage::new(self.settings.depth);
         for part in self.parts() {
             let log = |what: &str| format!("{what}-{}", order.sequence);
-            let filer = self.serve(*part, order.medium, &Knob::arguments(&order.tuning.filer), &log("filer"))?;
+            let filer = self.serve(*part, order.medium, &Knob::arguments(order.tuning.of(FILER)), &log("filer"))?;
             let attached = self.attach(*part, &filer, None, &log("attach"))?;
             storage.push(*part, attached, filer);
         }

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use super::settings::{KernelNfs, NAME};
 use super::storage::KnfsStorage;
 use crate::error::LabError;
 use crate::host::kernel_mount::KernelMount;
@@ -16,7 +17,6 @@ use crate::placement::KeptState;
 use crate::placement::directories::Directories;
 use crate::placement::part::Part;
 use crate::placement::restore::Method;
-use crate::plan::KernelNfs;
 use crate::sys::User;
 
 /// Slots of a connection if the kernel does not report them.
@@ -99,7 +99,7 @@ impl Placement for Mounted {
     }
 
     fn start(&self, order: &StartOrder<'_>) -> Result<Box<dyn Storage>, LabError> {
-        let settings = KernelNfs::parse(&order.tuning.knfs, "of this configuration")?;
+        let settings = KernelNfs::parse(order.tuning.of(NAME), "of this configuration")?;
         let mut storage = KnfsStorage { mounts: Vec::new(), filers: self.serve(order)?, slots: NOT_KNOWN };
         let changed = settings.slots.map(|slots| rpc_slots::set(slots, order.work.root())).transpose()?;
         storage.slots = rpc_slots::at_most().unwrap_or(NOT_KNOWN);

@@ -1,13 +1,14 @@
 //! Settings of the iSCSI initiator in a tuning: `[tuning.NAME.iscsi]`.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::error::LabError;
-use crate::plan::Knob;
+use crate::plan::{Knob, Knobs};
 
+/// Name of the path, and of the layer of its settings.
+pub(super) const NAME: &str = "iscsi";
 /// Setting: commands in flight on one path.
-pub(crate) const DEPTH: &str = "depth";
+const DEPTH: &str = "depth";
 /// Setting: the initiator.
 const CLIENT: &str = "client";
 /// Setting: portals of the filer, one path each.
@@ -57,6 +58,11 @@ impl fmt::Display for IscsiClient {
     }
 }
 
+/// Recommended settings: the depth of a loop device.
+pub(super) fn tuned() -> Knobs {
+    Knobs::from([(DEPTH.to_owned(), Knob::Number(128))])
+}
+
 /// Settings of an initiator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IscsiSettings {
@@ -74,8 +80,8 @@ impl IscsiSettings {
     ///
     /// # Errors
     /// A value out of range, an unknown client, or options that the requested client does not have.
-    pub(crate) fn parse(knobs: &BTreeMap<String, Knob>, tuning: &str) -> Result<Self, LabError> {
-        let mut further = BTreeMap::new();
+    pub(crate) fn parse(knobs: &Knobs, tuning: &str) -> Result<Self, LabError> {
+        let mut further = Knobs::new();
         let mut settings = Self { client: None, portals: None, depth: UNTUNED_DEPTH, further: Vec::new() };
         let refused =
             |name: &str, value: &Knob, hint: &str| LabError::plan(format!("use {name} = {value} in tuning.{tuning}.iscsi"), hint);

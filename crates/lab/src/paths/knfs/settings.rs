@@ -1,10 +1,10 @@
 //! Settings of the kernel's NFS client in a tuning: `[tuning.NAME.knfs]`.
 
-use std::collections::BTreeMap;
-
 use crate::error::LabError;
-use crate::plan::Knob;
+use crate::plan::{Knob, Knobs};
 
+/// Name of the path, and of the layer of its settings.
+pub(super) const NAME: &str = "knfs";
 /// Most connections of a mount. Source: `NFS_MAX_CONNECTIONS` in fs/nfs/fs_context.c of Linux.
 const NCONNECT_MAX: u32 = 16;
 /// Allowed slots of a connection. Source: `RPC_MIN_SLOT_TABLE`, `RPC_MAX_SLOT_TABLE_LIMIT` in include/linux/sunrpc/xprt.h.
@@ -34,6 +34,12 @@ const OWNED: [&str; 19] = [
 /// Options with which a database does not work, or loses written data.
 const HARMFUL: [&str; 4] = ["ro", "remount", "soft", "softerr"];
 
+/// Recommended settings: the connections of rule linux-nfs-nconnect. The client's defaults satisfy the other rules for such a mount:
+/// transfer sizes, hard, the limit of slots.
+pub(super) fn tuned() -> Knobs {
+    Knobs::from([("nconnect".to_owned(), Knob::Number(8))])
+}
+
 /// Settings of a mount by the kernel's NFS client; `None` leaves a setting to the kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct KernelNfs {
@@ -50,7 +56,7 @@ impl KernelNfs {
     ///
     /// # Errors
     /// An unknown setting, a value out of range, or an option that the path itself sets or that would lose data.
-    pub(crate) fn parse(knobs: &BTreeMap<String, Knob>, tuning: &str) -> Result<Self, LabError> {
+    pub(crate) fn parse(knobs: &Knobs, tuning: &str) -> Result<Self, LabError> {
         let mut settings = Self::default();
         for (name, value) in knobs {
             let refused = |hint: &str| LabError::plan(format!("use {name} = {value} in tuning.{tuning}.knfs"), hint);

@@ -7,9 +7,11 @@ use std::process::{Command, Stdio};
 
 use media::{Nvram, Profile};
 
+use super::settings::FcSettings;
 use crate::error::LabError;
 use crate::guest;
 use crate::host::block_device::{DiskStats, parse_stats};
+use crate::paths::device::Below;
 
 /// File with the path of the multipath device, once it exists.
 const PLACE: &str = "/run/millrace/fibre-channel";
@@ -17,6 +19,25 @@ const PLACE: &str = "/run/millrace/fibre-channel";
 const DELAYED: &str = "millrace-fc";
 /// Default for the commands in flight on a path. Source: `FC_FCP_DFLT_QUEUE_DEPTH` in drivers/scsi/libfc/fc_fcp.c of Linux.
 const UNTUNED_DEPTH: u32 = 32;
+
+/// Fibre Channel of this guest.
+pub(super) struct SoftwareFc {
+    pub(super) settings: FcSettings,
+}
+
+impl Below for SoftwareFc {
+    fn set_medium(&self, medium: Option<&str>) -> Result<(), LabError> {
+        set_medium(medium)
+    }
+
+    fn limit_commands(&self, device: &Path) -> Result<u32, LabError> {
+        set_depth(device, self.settings.depth)
+    }
+
+    fn stats(&self, device: &Path) -> Result<DiskStats, LabError> {
+        path_stats(device)
+    }
+}
 
 /// The device of this guest; `None` outside a guest, or if it did not start.
 pub(super) fn device() -> Option<PathBuf> {
@@ -26,7 +47,7 @@ pub(super) fn device() -> Option<PathBuf> {
 }
 
 /// Sets how many commands may be in flight on each path. Returns the number for all paths together.
-pub(super) fn set_depth(device: &Path, depth: Option<u32>) -> Result<u32, LabError> {
+fn set_depth(device: &Path, depth: Option<u32>) -> Result<u32, LabError> {
     let mut all = 0;
     for disk in disks(device)? {
         let setting = disk.join("device/queue_depth");
@@ -38,7 +59,7 @@ pub(super) fn set_depth(device: &Path, depth: Option<u32>) -> Result<u32, LabErr
 }
 
 /// Sum over all paths. Unlike that of the device above them, the time of their requests excludes the wait for a place on a path.
-pub(super) fn path_stats(device: &Path) -> Result<DiskStats, LabError> {
+fn path_stats(device: &Path) -> Result<DiskStats, LabError> {
     let one = |disk: PathBuf| {
         let counters = disk.join("stat");
         fs::read_to_string(&counters).map(|text| parse_stats(&text)).map_err(LabError::file("read", counters))
@@ -55,7 +76,7 @@ fn disks(device: &Path) -> Result<Vec<PathBuf>, LabError> {
 }
 
 /// Delays each read and each write by the mean time of a medium; `None` for no delay.
-pub(super) fn set_medium(medium: Option<&str>) -> Result<(), LabError> {
+fn set_medium(medium: Option<&str>) -> Result<(), LabError> {
     let profile = medium.map(|text| Profile::parse(text).map_err(|error| LabError::medium(text, &error))).transpose()?;
     let now = dmsetup(&["table", DELAYED])?;
     let wanted = table(&now, profile.as_ref().map_or((0, 0), delays_ms)).ok_or_else(|| failed(&["table"], now.trim()))?;

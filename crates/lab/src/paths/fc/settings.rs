@@ -1,9 +1,7 @@
 //! Settings of Fibre Channel in a guest in a tuning: `[tuning.NAME.fc]`.
 
-use std::collections::BTreeMap;
-
 use crate::error::LabError;
-use crate::plan::Knob;
+use crate::plan::{Knob, Knobs};
 
 /// Largest number of commands in flight on a path that libfc accepts. Source: `FC_FCP_DFLT_QUEUE_DEPTH` (32) is its default;
 /// can_queue of fcoe is 1024.
@@ -21,7 +19,7 @@ impl FcSettings {
     ///
     /// # Errors
     /// An unknown setting or a value out of range.
-    pub(crate) fn parse(knobs: &BTreeMap<String, Knob>, tuning: &str) -> Result<Self, LabError> {
+    pub(crate) fn parse(knobs: &Knobs, tuning: &str) -> Result<Self, LabError> {
         let mut settings = Self::default();
         for (name, value) in knobs {
             let refused = |hint: &str| LabError::plan(format!("use {name} = {value} in tuning.{tuning}.fc"), hint);

@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::compare::database_user;
-use crate::database::engines;
 use crate::database::kind::DatabaseKind;
-use crate::database::postgres::binaries::Binaries;
 use crate::host::environment;
 use crate::paths;
 use crate::paths::exec::{PRELOAD_LIBRARY, preload_library};
@@ -49,14 +47,15 @@ pub struct Options {
     pub program: PathBuf,
     /// Base of a comparison's work directory.
     pub work_base: PathBuf,
-    /// Directory of PostgreSQL's server programs; `None` to search for it.
+    /// Directory of the default database's server programs; `None` to search for it.
     pub pg_bin: Option<PathBuf>,
 }
 
 /// Checks everything that a comparison needs. Changes nothing, except for a probe file that it removes.
 #[must_use]
 pub fn examine(options: &Options) -> Vec<Finding> {
-    let mut findings = vec![programs(options), mariadb(), user()];
+    let mut findings: Vec<Finding> = DatabaseKind::all().map(|kind| programs(kind, options)).collect();
+    findings.push(user());
     findings.push(library(&options.program));
     findings.push(space(&options.work_base));
     findings.push(store(&options.work_base));
@@ -96,36 +95,25 @@ fn finding(subject: &str, state: State, found: impl Into<String>, fix: Option<&s
     Finding { subject: subject.to_owned(), state, found: found.into(), fix: fix.map(str::to_owned) }
 }
 
-fn programs(options: &Options) -> Finding {
-    match Binaries::find(options.pg_bin.as_deref()) {
-        Ok(found) if found.major < 15 => finding(
-            "PostgreSQL",
-            State::Missing,
-            format!("version {} in {} is older than 15", found.version, found.directory.display()),
-            Some("install PostgreSQL 15 to 18, or name its programs with --pg-bin"),
-        ),
+/// Reports the programs of a database. No path requires another one than the default.
+fn programs(kind: DatabaseKind, options: &Options) -> Finding {
+    let (system, is_default) = (kind.system(), kind == DatabaseKind::default());
+    match system.find(options.pg_bin.as_deref().filter(|_| system.takes_directory())) {
         Ok(found) => {
-            let words = format!("version {} in {}", found.version, found.directory.display());
-            finding("PostgreSQL", State::Good, words, None)
+            let words = format!("version {} in {}", found.version(), found.directory().display());
+            match system.unfit(found.version()) {
+                Some((why, fix)) => finding(kind.title(), State::Missing, format!("{words} {why}"), Some(fix)),
+                None if is_default => finding(kind.title(), State::Good, words, None),
+                None => finding(kind.title(), State::Good, format!("{words}: compare --database {kind}"), None),
+            }
         }
-        Err(error) => finding("PostgreSQL", State::Missing, format!("cannot {error}"), error.hint()),
-    }
-}
-
-/// Reports MariaDB. No path requires it.
-fn mariadb() -> Finding {
-    let kind = DatabaseKind::MariaDb;
-    match engines::find(kind, None) {
-        Ok(found) => {
-            let words = format!("version {} in {}: compare --database {kind}", found.version(), found.directory().display());
-            finding(kind.title(), State::Good, words, None)
-        }
+        Err(error) if is_default => finding(kind.title(), State::Missing, format!("cannot {error}"), error.hint()),
         Err(error) => finding(kind.title(), State::Note, format!("compare --database {kind} cannot {error}"), error.hint()),
     }
 }
 
 fn user() -> Finding {
-    match database_user(DatabaseKind::Postgresql) {
+    match database_user(DatabaseKind::default()) {
         Ok(user) => finding("user", State::Good, format!("the database would run as {} ({})", user.name, user.uid), None),
         Err(error) => finding("user", State::Missing, format!("cannot {error}"), error.hint()),
     }
@@ -214,7 +202,7 @@ fn path_finding(path: PathRef, options: &Options, before: &[Finding]) -> Finding
         Some(WhyNot::Lacks(reason)) => Some(reason),
         None => None,
     };
-    let every_path = ["PostgreSQL", "user", "space"];
+    let every_path = [DatabaseKind::default().title(), "user", "space"];
     let missing = |other: &&Finding| other.state == State::Missing && every_path.contains(&other.subject.as_str());
     let blocked: Vec<&str> = before.iter().filter(missing).map(|other| other.subject.as_str()).collect();
     let mut reasons: Vec<String> = lacks.into_iter().collect();

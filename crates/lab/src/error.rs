@@ -65,21 +65,13 @@ pub enum LabError {
     /// The filer of a run was lost.
     #[error("go on: {0}")]
     FilerLost(Box<FilerLoss>),
-    /// A statement in PostgreSQL failed.
+    /// A statement in a database failed.
     #[error("{action} in the database")]
     Database {
         /// What was attempted.
         action: &'static str,
-        /// Why it failed.
-        source: Box<tokio_postgres::Error>,
-    },
-    /// A statement in MariaDB failed.
-    #[error("{action} in the database")]
-    MariaDb {
-        /// What was attempted.
-        action: &'static str,
-        /// Why it failed.
-        source: Box<mysql_async::Error>,
+        /// Why it failed: the error of the database's client.
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A session with a server that the user named could not be opened.
     #[error("open a session")]
@@ -170,13 +162,8 @@ impl LabError {
     }
 
     /// Attaches the action to a database error.
-    pub fn database(action: &'static str) -> impl FnOnce(tokio_postgres::Error) -> Self {
+    pub fn database<E: std::error::Error + Send + Sync + 'static>(action: &'static str) -> impl FnOnce(E) -> Self {
         move |source| Self::Database { action, source: Box::new(source) }
-    }
-
-    /// Attaches the action to an error of MariaDB.
-    pub(crate) fn mariadb(action: &'static str) -> impl FnOnce(mysql_async::Error) -> Self {
-        move |source| Self::MariaDb { action, source: Box::new(source) }
     }
 
     /// Adds the run in which the error occurred, if that matters.

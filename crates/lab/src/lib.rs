@@ -35,9 +35,8 @@ mod summary;
 #[expect(unsafe_code, reason = "signals, process control and file system calls that std lacks")]
 mod sys;
 
-pub use database::engines::missing_packages;
-pub use database::kind::DatabaseKind;
-pub use database::postgres::binaries::installed_programs;
+pub use database::installed_programs;
+pub use database::kind::{DatabaseKind, missing_packages};
 pub use error::LabError;
 pub use paths::filer_loss::FilerLoss;
 pub use run::progress::{Event, EventKind};

@@ -15,14 +15,7 @@ pub const REPEATS_MAX: u32 = 50;
 /// Largest limit of a page cache, in MiB: a pebibyte, above the memory of any host.
 pub const PAGE_CACHE_MIB_MAX: u64 = 1 << 30;
 
-/// Memory of PostgreSQL in addition to its buffers and sessions, if its page cache is limited: the server's own
-/// processes and shared structures.
-pub(crate) const POSTGRES_OWN_BYTES: u64 = 96 << 20;
-
-/// The same for MariaDB (measured: 80 MiB, and 95 MiB for the performance schema).
-pub(crate) const MARIADB_OWN_BYTES: u64 = 192 << 20;
-
-/// Memory of one session for the same purpose: catalog caches and plans of the load's statements, and memory to sort.
+/// Memory of one session if the page cache of the database is limited: catalog caches and plans of the load's statements, and memory to sort.
 pub(crate) const SESSION_OWN_BYTES: u64 = 6 << 20;
 
 /// Memory of a filer for the same purpose: 12 MiB with 64 connections, and the same for replies in progress.

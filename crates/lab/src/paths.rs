@@ -67,6 +67,22 @@ pub(crate) fn unnamed_client(result: &PathResult) -> &'static str {
     find(&result.name).map_or("", StoragePath::unnamed_client)
 }
 
+/// Names of the paths with a property.
+pub(crate) fn names_of(has: fn(PathRef) -> bool) -> String {
+    let names: Vec<&str> = ALL.iter().copied().filter(|path| has(*path)).map(|path| path.name()).collect();
+    names.join(", ")
+}
+
+/// What each path says, once each, in the order of the paths; of equal words the last are kept.
+pub(crate) fn each(words: fn(PathRef) -> Option<&'static str>) -> String {
+    let mut all: Vec<&str> = Vec::new();
+    for words in ALL.iter().copied().filter_map(words) {
+        all.retain(|known| *known != words);
+        all.push(words);
+    }
+    all.join("; ")
+}
+
 /// Why two configurations are never ranked; `None` if they may be.
 pub(crate) fn never_ranked(one: &PathResult, other: &PathResult) -> Option<&'static str> {
     let why = |one: &PathResult, other: &PathResult| {

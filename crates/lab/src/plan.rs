@@ -211,8 +211,12 @@ impl Plan {
                 let what = format!("compare two paths named \"{}\"", arm.id);
                 return Err(LabError::plan(what, "give each a label: --path local:a --path local:b"));
             }
-            if self.database != DatabaseKind::Postgresql && arm.layout.is_of_postgresql() {
-                return Err(self.database.lacks(&format!("use the layout {}", arm.layout)));
+            let (what, database) = (format!("use the layout {}", arm.layout), self.database.system());
+            if arm.layout.archives_log() && !database.archives_log() {
+                return Err(self.database.lacks(&what, |system| system.archives_log()));
+            }
+            if arm.layout.spreads_tables() && !database.spreads_tables() {
+                return Err(self.database.lacks(&what, |system| system.spreads_tables()));
             }
             if let Some(medium) = &arm.medium {
                 media::Profile::parse(medium).map_err(|error| LabError::medium(medium, &error))?;
@@ -271,14 +275,11 @@ impl Plan {
         arm.load.seconds.unwrap_or(self.seconds)
     }
 
-    /// Whether the database of a configuration bypasses the page cache of its own host for its data files: if a tuning of MariaDB
+    /// Whether the database of a configuration bypasses the page cache of its own host for its data files: if its tuning
     /// requires it.
     #[must_use]
     pub fn is_past_page_cache(&self, arm: &Arm) -> bool {
-        let knobs = &self.tuning_of(arm).of(DATABASE);
-        let of = |name: &str| knobs.get(name).map(|value| value.to_string().to_ascii_lowercase()).unwrap_or_default();
-        let direct = of("innodb_flush_method").starts_with("o_direct") || of("innodb_data_file_buffering") == "off";
-        self.database == DatabaseKind::MariaDb && direct
+        self.database.system().is_past_page_cache(self.tuning_of(arm).of(DATABASE))
     }
 
     /// Largest number of users of any configuration, for the database's connection limit.
@@ -434,14 +435,14 @@ mod tests {
             let overrides = Overrides { database: database.map(str::to_owned), ..Overrides::default() };
             Plan::parse(text, &overrides).unwrap()
         };
-        assert_eq!(default_plan().database, DatabaseKind::Postgresql);
-        assert_eq!(read(&text, Some("postgresql")).database, DatabaseKind::Postgresql);
+        assert_eq!(default_plan().database, DatabaseKind::default());
+        assert_eq!(read(&text, Some("postgresql")).database, DatabaseKind::default());
         assert_eq!(read(DEFAULT_PLAN, Some("postgresql")).share_gates, default_plan().share_gates);
         let (own, over) = (read(&text, None), read(DEFAULT_PLAN, Some("mariadb")));
         assert!(!own.share_gates.is_empty() && over.share_gates.is_empty(), "a threshold is of the plan's own database");
-        assert_eq!((own.gates_of_another, over.gates_of_another), (None, Some(DatabaseKind::Postgresql)));
+        assert_eq!((own.gates_of_another, over.gates_of_another), (None, Some(DatabaseKind::default())));
         for plan in [own, over] {
-            assert_eq!(plan.database, DatabaseKind::MariaDb);
+            assert_eq!(plan.database, DatabaseKind::named("mariadb"));
             assert!(plan.tunings[TUNED].of(DATABASE).contains_key("innodb_io_capacity"));
         }
     }

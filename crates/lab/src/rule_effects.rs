@@ -11,6 +11,7 @@ mod effect;
 mod ladder;
 mod record;
 mod server;
+mod target;
 
 pub use change::RuleChange;
 pub use choose::{Chosen, choose};

@@ -10,12 +10,12 @@ use crate::compare::out_directory::OutDirectory;
 use crate::compare::request::Request;
 use crate::compare::{load_search, option_check};
 use crate::database::engine::Engine;
-use crate::database::engines;
 use crate::database::kind::DatabaseKind;
 use crate::error::LabError;
 use crate::guest;
 use crate::history::last::Last;
 use crate::host::cgroup;
+use crate::paths;
 use crate::paths::exec;
 use crate::paths::storage_path::Asked;
 use crate::placement::target::{TargetFacts, check_reachable, check_writable};
@@ -139,10 +139,10 @@ pub(super) fn why_not_arm(arm: &Arm, plan: &Plan, program: &Path) -> Option<Stri
     }
     let luns = arm.layout.luns();
     if luns > 1 && arm.path.kind.striped(luns).is_none() {
-        return Some("layout luns=N is of path iscsi".to_owned());
+        return Some(format!("layout luns=N is of path {}", paths::names_of(|path| path.striped(2).is_some())));
     }
     if arm.layout.addresses() > 1 && !arm.path.kind.mounts_by_address() {
-        return Some("layout mounts=N is of path knfs".to_owned());
+        return Some(format!("layout mounts=N is of path {}", paths::names_of(|path| path.mounts_by_address())));
     }
     if let Some(reason) = arm.path.kind.why_not(&asked) {
         return Some(reason.to_string());
@@ -200,25 +200,25 @@ fn check_guest(before: Option<&str>, now: Option<&str>) -> Result<(), LabError> 
     ))
 }
 
-/// The programs of the database. A directory of PostgreSQL's programs is not valid for another database.
+/// The programs of the database. Not every database takes the directory of its programs.
 fn engine(kind: DatabaseKind, pg_bin: Option<&Path>) -> Result<Rc<dyn Engine>, LabError> {
-    if kind != DatabaseKind::Postgresql && pg_bin.is_some() {
-        return Err(kind.lacks("use --pg-bin"));
+    if !kind.takes_directory() && pg_bin.is_some() {
+        return Err(kind.lacks("use --pg-bin", |system| system.takes_directory()));
     }
-    engines::find(kind, pg_bin)
+    kind.system().find(pg_bin)
 }
 
 /// The user that the database runs as: the current one; for root, the user that its package creates, else `nobody`.
 pub(crate) fn database_user(kind: DatabaseKind) -> Result<User, LabError> {
     let uid = sys::effective_uid();
     let found = if uid == 0 {
-        sys::user_by_name(kind.user_name()).or_else(|| sys::user_by_name("nobody"))
+        sys::user_by_name(kind.system().user_name()).or_else(|| sys::user_by_name("nobody"))
     } else {
         sys::user_by_uid(uid)
     };
     found.filter(|user| user.uid != 0).ok_or_else(|| LabError::Missing {
         what: "find an unprivileged user for the database: it refuses to run as root".to_owned(),
-        hint: format!("make the user {} (useradd --system {0}), or run as another user", kind.user_name()),
+        hint: format!("make the user {} (useradd --system {0}), or run as another user", kind.system().user_name()),
     })
 }
 

@@ -1,70 +1,78 @@
-//! The database of a comparison.
+//! The database of a comparison, by its name.
 
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
+use crate::database::ALL;
+use crate::database::system::SystemRef;
 use crate::error::LabError;
-use crate::plan::Knobs;
 
 /// A database that a comparison can run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum DatabaseKind {
-    /// PostgreSQL, the default.
-    #[default]
-    Postgresql,
-    /// MariaDB, on InnoDB.
-    MariaDb,
-}
+#[derive(Clone, Copy)]
+pub struct DatabaseKind(SystemRef);
 
 impl DatabaseKind {
     /// All of them, the default first.
-    pub const ALL: [Self; 2] = [Self::Postgresql, Self::MariaDb];
+    pub fn all() -> impl Iterator<Item = Self> {
+        ALL.iter().copied().map(Self)
+    }
 
     /// Its name on the command line, in plans and in records.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Postgresql => "postgresql",
-            Self::MariaDb => "mariadb",
-        }
+        self.0.name()
     }
 
     /// Its name in a sentence.
     #[must_use]
     pub fn title(self) -> &'static str {
-        match self {
-            Self::Postgresql => "PostgreSQL",
-            Self::MariaDb => "MariaDB",
-        }
+        self.0.title()
     }
 
-    /// Its recommended settings for any storage: those of the tuning `tuned`.
-    pub(crate) fn tuned_settings(self) -> Knobs {
-        match self {
-            Self::Postgresql => super::postgres::tuned_settings(),
-            Self::MariaDb => super::mariadb::tuned_settings(),
-        }
+    /// Whether `--pg-bin` may name the directory of its programs.
+    #[must_use]
+    pub fn takes_directory(self) -> bool {
+        self.0.takes_directory()
     }
 
-    /// The error for a feature that only PostgreSQL has.
-    pub(crate) fn lacks(self, what: &str) -> LabError {
-        LabError::plan(format!("{what} with {}", self.title()), "only with PostgreSQL: --database postgresql")
+    /// Its facts, advice and words.
+    pub(crate) fn system(self) -> SystemRef {
+        self.0
     }
 
-    /// The user that its package creates, as which a server runs that root starts.
-    pub(crate) fn user_name(self) -> &'static str {
-        match self {
-            Self::Postgresql => "postgres",
-            Self::MariaDb => "mysql",
-        }
+    /// The error for a feature that it lacks; `has` finds the databases that have it.
+    pub(crate) fn lacks(self, what: &str, has: fn(SystemRef) -> bool) -> LabError {
+        let able: Vec<Self> = Self::all().filter(|kind| has(kind.0)).collect();
+        let titles: Vec<&str> = able.iter().map(|kind| kind.title()).collect();
+        let options: Vec<String> = able.iter().map(|kind| format!("--database {kind}")).collect();
+        let hint = format!("only with {}: {}", titles.join(" or "), options.join(" or "));
+        LabError::plan(format!("{what} with {}", self.title()), &hint)
     }
 
-    /// Debian's name of the package with its server programs. MariaDB's package creates no service and no user.
-    pub(crate) fn package(self) -> &'static str {
-        match self {
-            Self::Postgresql => "postgresql",
-            Self::MariaDb => "mariadb-server-core",
-        }
+    #[cfg(test)]
+    pub(crate) fn named(name: &str) -> Self {
+        Self::all().find(|kind| kind.name() == name).unwrap()
+    }
+}
+
+impl Default for DatabaseKind {
+    fn default() -> Self {
+        Self(ALL[0])
+    }
+}
+
+impl PartialEq for DatabaseKind {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for DatabaseKind {}
+
+impl fmt::Debug for DatabaseKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
     }
 }
 
@@ -78,11 +86,17 @@ impl FromStr for DatabaseKind {
     type Err = LabError;
 
     fn from_str(text: &str) -> Result<Self, LabError> {
-        Self::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| {
-            let known = Self::ALL.map(Self::name).join(" and ");
+        Self::all().find(|kind| kind.name() == text).ok_or_else(|| {
+            let known = Self::all().map(Self::name).collect::<Vec<_>>().join(" and ");
             LabError::plan(format!("compare with the database \"{text}\""), &format!("databases are {known}"))
         })
     }
+}
+
+/// Missing packages by Debian's names; empty if the database's programs are installed, or a directory is given.
+#[must_use]
+pub fn missing_packages(kind: DatabaseKind, chosen: Option<&Path>) -> Vec<&'static str> {
+    if chosen.is_some() || kind.0.find(None).is_ok() { Vec::new() } else { vec![kind.0.package()] }
 }
 
 #[cfg(test)]
@@ -91,7 +105,7 @@ mod tests {
 
     #[test]
     fn databases_are_read_and_written_alike_and_others_refused_with_the_known_ones() {
-        for kind in DatabaseKind::ALL {
+        for kind in DatabaseKind::all() {
             assert_eq!(kind.name().parse::<DatabaseKind>().unwrap(), kind);
         }
         let error = "mysql".parse::<DatabaseKind>().unwrap_err();

@@ -2,6 +2,7 @@
 
 mod programs;
 mod session;
+pub(crate) mod system;
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,12 +14,15 @@ use ::host::escape::percent_encoded;
 use crate::database::engine::{Engine, Parts, Settings, Signals, Start};
 use crate::database::session::Session;
 use crate::error::LabError;
-use crate::limits::MARIADB_OWN_BYTES;
 use crate::placement::workdir::{make_directory, own};
-use crate::plan::{Knob, Knobs, Tuning};
+use crate::plan::Tuning;
 use crate::sys::User;
 use programs::Programs;
 use session::MariaDbSession;
+
+/// Memory in addition to its buffers and sessions, if its page cache is limited (measured: 80 MiB, and 95 MiB for the performance
+/// schema).
+const OWN_BYTES: u64 = 192 << 20;
 
 /// Name of the settings file, which is the same on every path.
 const SETTINGS_FILE: &str = "millrace.cnf";
@@ -117,7 +121,7 @@ impl Engine for MariaDb {
     }
 
     fn own_bytes(&self) -> u64 {
-        MARIADB_OWN_BYTES
+        OWN_BYTES
     }
 
     fn load_overrides(&self) -> &'static [(&'static str, &'static str)] {
@@ -131,22 +135,6 @@ impl Engine for MariaDb {
     fn check_knobs(&self, name: &str, tuning: &Tuning) -> Result<(), LabError> {
         self.programs.check_knobs(name, tuning)
     }
-}
-
-/// Recommended settings for any storage.
-pub(crate) fn tuned_settings() -> Knobs {
-    [
-        // With this size, sessions rarely have to write the log because its buffer is full.
-        ("innodb_log_buffer_size", Knob::Text("64M".to_owned())),
-        // Changed pages are written in advance, outside the sessions: the default of 200 per second is that of a few disks
-        // (rules mysql-io-capacity-on-flash, mysql-io-capacity-max-above).
-        ("innodb_io_capacity", Knob::Number(2000)),
-        ("innodb_io_capacity_max", Knob::Number(4000)),
-        // Pages beside a changed one are not written with it: that would save seeks on disks, but costs writes elsewhere.
-        ("innodb_flush_neighbors", Knob::Number(0)),
-    ]
-    .map(|(name, value)| (name.to_owned(), value))
-    .into()
 }
 
 fn settings(buffers_bytes: u64, users: u32) -> Settings {

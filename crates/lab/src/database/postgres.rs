@@ -1,9 +1,12 @@
 //! PostgreSQL for the laboratory: its programs, counters, archive and tablespaces.
 
+mod alter_system;
 mod archive;
 pub(crate) mod binaries;
 mod checkpoints;
+pub(crate) mod client;
 mod session;
+pub(crate) mod system;
 mod tablespaces;
 
 use std::ffi::OsString;
@@ -15,15 +18,17 @@ use std::time::SystemTime;
 use crate::database::engine::{Engine, Parts, Settings, Signals, Start};
 use crate::database::session::Session;
 use crate::error::LabError;
-use crate::limits::POSTGRES_OWN_BYTES;
 use crate::placement::workdir::own;
-use crate::plan::{DATABASE, Knob, Knobs, Tuning};
+use crate::plan::{DATABASE, Tuning};
 use crate::sys::User;
 use binaries::Binaries;
 use session::PostgresSession;
 
 /// Number in the name of the socket file. No TCP port is opened.
 const SOCKET_NUMBER: u16 = 54_320;
+
+/// Memory in addition to its buffers and sessions, if its page cache is limited: the server's own processes and shared structures.
+const OWN_BYTES: u64 = 96 << 20;
 
 /// Name of the settings file, which is the same on every path.
 const SETTINGS_FILE: &str = "millrace.conf";
@@ -108,7 +113,7 @@ impl Engine for Postgres {
     }
 
     fn own_bytes(&self) -> u64 {
-        POSTGRES_OWN_BYTES
+        OWN_BYTES
     }
 
     fn load_overrides(&self) -> &'static [(&'static str, &'static str)] {
@@ -139,21 +144,6 @@ impl Engine for Postgres {
     fn checkpoint_ends(&self, log: &Path, began: SystemTime) -> Vec<f64> {
         checkpoints::ends(log, began)
     }
-}
-
-/// Recommended settings for any storage.
-pub(crate) fn tuned_settings() -> Knobs {
-    let text = |text: &str| Knob::Text(text.to_owned());
-    [
-        // With this size, sessions rarely have to write the log because its buffers are full.
-        ("wal_buffers", text("64MB")),
-        // Dirty buffers are written in advance, outside the sessions.
-        ("bgwriter_lru_maxpages", Knob::Number(1000)),
-        ("bgwriter_delay", text("20ms")),
-        ("bgwriter_lru_multiplier", Knob::Number(4)),
-    ]
-    .map(|(name, value)| (name.to_owned(), value))
-    .into()
 }
 
 /// Settings for every path. Durability settings keep their safe defaults and

@@ -2,14 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use orders::postgres::Postgres;
 use results::compare::Comparison;
 use results::history::LeftOut;
 use serde_json::Value;
-use tokio_postgres::Client;
 
 use super::entry::Entry;
 use super::find::{self, Found};
+use crate::database::sql::{self, Client};
 use crate::error::LabError;
 use crate::limits::{HISTORY_DEPTH_MAX, KEPT_RECORD_BYTES_MAX, KEPT_RECORDS_MAX};
 
@@ -100,15 +99,11 @@ pub fn read(dsn: &str, progress: &mut dyn FnMut(usize, usize)) -> Result<Found, 
 
 /// Opens a session for the duration of `work`.
 fn with_client<T>(dsn: &str, work: impl AsyncFnOnce(&Client) -> Result<T, LabError>) -> Result<T, LabError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(LabError::file("start a runtime for", "the session with the database"))?;
-    runtime.block_on(async {
-        let session = async { Postgres::parse(dsn)?.connect().await };
-        let client = session.await.map_err(|source| LabError::Session { source })?;
+    sql::with_client(dsn, "the session with the database", async |client| {
         let settings =
             "SET client_min_messages = warning; SET statement_timeout = '60s'; SET default_transaction_read_only = off";
         client.batch_execute(settings).await.map_err(LabError::database("set the session"))?;
-        work(&client).await
+        work(client).await
     })
 }
 

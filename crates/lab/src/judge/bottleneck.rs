@@ -1,6 +1,8 @@
 //! The bottleneck of a configuration: the classes of TR-3322 section 3 (host CPU, disk, limited concurrency), refined by the
 //! waits of the sessions, with the figures that show it and the next thing to try.
 
+use std::sync::LazyLock;
+
 use results::compare::{Bottleneck, BottleneckClass, BottleneckKind, LoadModel, PathResult, Run, SessionState};
 
 use super::figures::{
@@ -11,6 +13,12 @@ use super::runner_up;
 use super::{OTHERS_BUSY_MAX, STOLEN_MAX, share};
 use crate::database::kind::DatabaseKind;
 use crate::paths;
+
+/// What to try if calls wait for a place in flight: the setting of each path that has one.
+static MORE_SLOTS: LazyLock<String> = LazyLock::new(|| format!("more slots ({})", paths::each(|path| path.more_in_flight())));
+/// What to try if one connection is busy.
+static MORE_CONNECTIONS: LazyLock<String> =
+    LazyLock::new(|| format!("more connections ({})", paths::each(|path| path.more_connections())));
 
 /// A finding before its evidence is written.
 pub(super) struct Finding {
@@ -75,15 +83,7 @@ pub(super) fn find(path: &PathResult, figures: &Figures, database: DatabaseKind)
                 "sessions spend {percent:.0} % of their time until the log is on stable storage{}",
                 log_words(&path.runs)
             ),
-            next: match database {
-                DatabaseKind::Postgresql => {
-                    "put the log on a volume of its own (layout split) or on a medium with non-volatile write memory; \
-                     commit_delay lets more commits share one flush"
-                }
-                DatabaseKind::MariaDb => {
-                    "put the log on a volume of its own (layout split) or on a medium with non-volatile write memory"
-                }
-            },
+            next: database.system().advice().log_flush,
         },
         SessionState::Locks => Finding {
             kind: BottleneckKind::LockWait,
@@ -95,12 +95,7 @@ pub(super) fn find(path: &PathResult, figures: &Figures, database: DatabaseKind)
             kind: BottleneckKind::Disk,
             class: BottleneckClass::Disk,
             because: format!("sessions spend {percent:.0} % of their time writing data pages themselves"),
-            next: match database {
-                DatabaseKind::Postgresql => {
-                    "let the background writer do it: bgwriter_lru_maxpages up, checkpoint_timeout and max_wal_size up"
-                }
-                DatabaseKind::MariaDb => "let the page cleaner do it: innodb_io_capacity and innodb_log_file_size up",
-            },
+            next: database.system().advice().data_writes,
         },
     }
 }
@@ -192,7 +187,7 @@ fn reads(path: &PathResult, figures: &Figures, part: f64) -> Finding {
                         _ => format!("{:.0} % of the calls waited for one", waited * 100.0),
                     }
                 ),
-                next: "more slots (the mount option slots=N; kernel NFS: sunrpc.tcp_slot_table_entries; a LUN: its queue depth)",
+                next: &MORE_SLOTS,
             };
         }
     }
@@ -201,7 +196,7 @@ fn reads(path: &PathResult, figures: &Figures, part: f64) -> Finding {
             kind: BottleneckKind::OneConnection,
             class: BottleneckClass::Concurrency,
             because: format!("{waiting}, all over one connection whose server side is {:.0} % busy", busy * 100.0),
-            next: "more connections (channels=N; kernel NFS: nconnect=N)",
+            next: &MORE_CONNECTIONS,
         };
     }
     if let Some(found) = figures.queueing.filter(|found| found.ratio >= QUEUEING_RATIO) {
@@ -268,7 +263,7 @@ mod tests {
     }
 
     fn kind(path: &PathResult) -> (BottleneckKind, BottleneckClass) {
-        let found = judge(path, DatabaseKind::Postgresql);
+        let found = judge(path, DatabaseKind::default());
         assert!(!found.next.is_empty() && !found.evidence.is_empty(), "{found:?}");
         (found.kind, found.class)
     }
@@ -316,9 +311,9 @@ mod tests {
         disturbed.cpu.as_mut().unwrap().stolen_share = 0.3;
         assert_eq!(kind(&disturbed).0.as_str(), "interference");
         assert!(
-            judge(&disturbed, DatabaseKind::Postgresql).evidence.starts_with("the hypervisor gave 30 %"),
+            judge(&disturbed, DatabaseKind::default()).evidence.starts_with("the hypervisor gave 30 %"),
             "{:?}",
-            judge(&disturbed, DatabaseKind::Postgresql)
+            judge(&disturbed, DatabaseKind::default())
         );
         let mut single = path(0.5, &[("IO:DataFileRead", 0.7)]);
         single.runs[0].cpu.insert("filer".into(), CpuTime { user_s: 10.0, sys_s: 19.0 });
@@ -338,18 +333,18 @@ mod tests {
             path
         };
         // Of 8 sessions in 30 s.
-        let found = judge(&queueing(72.0, 0.2), DatabaseKind::Postgresql);
+        let found = judge(&queueing(72.0, 0.2), DatabaseKind::default());
         assert_eq!(found.kind.as_str(), "host_cpu");
         assert!(found.evidence.starts_with("sessions queue for the processors"), "{found:?}");
         assert_eq!(found.evidence.matches("wait 30 % of their time for a processor").count(), 1, "{found:?}");
-        let reads = judge(&queueing(72.0, 0.4), DatabaseKind::Postgresql);
+        let reads = judge(&queueing(72.0, 0.4), DatabaseKind::default());
         assert_eq!(reads.kind.as_str(), "concurrency");
         assert!(reads.evidence.contains("; sessions wait 30 % of their time for a processor;"), "{reads:?}");
-        assert_eq!(judge(&queueing(36.0, 0.2), DatabaseKind::Postgresql).kind.as_str(), "concurrency");
+        assert_eq!(judge(&queueing(36.0, 0.2), DatabaseKind::default()).kind.as_str(), "concurrency");
         let mut busy = queueing(72.0, 0.4);
         busy.cpu.as_mut().unwrap().host_busy_share = 0.85;
         assert_eq!(
-            judge(&busy, DatabaseKind::Postgresql).kind.as_str(),
+            judge(&busy, DatabaseKind::default()).kind.as_str(),
             "host_cpu",
             "a wait for reads that is in part one for a processor"
         );
@@ -359,16 +354,24 @@ mod tests {
     fn a_paced_load_that_uses_nothing_up_is_not_called_slow() {
         let mut paced = path(0.3, &[("Client:ClientRead", 0.95)]);
         paced.runs[0].load.as_mut().unwrap().model = "paced".into();
-        let found = judge(&paced, DatabaseKind::Postgresql);
+        let found = judge(&paced, DatabaseKind::default());
         assert!(found.kind == BottleneckKind::Concurrency && found.next.contains("rate"), "{found:?}");
+    }
+
+    #[test]
+    fn what_is_tried_next_names_the_setting_of_each_path() {
+        let slots = "more slots (the mount option slots=N; kernel NFS: sunrpc.tcp_slot_table_entries; a LUN: its queue depth)";
+        assert_eq!(*MORE_SLOTS, slots);
+        assert_eq!(*MORE_CONNECTIONS, "more connections (channels=N; kernel NFS: nconnect=N)");
     }
 
     #[test]
     fn what_is_tried_next_is_of_the_database_that_ran() {
         let next = |event: &str, database| judge(&path(0.4, &[(event, 0.5)]), database).next;
-        let (commit, writes) = (next("commit", DatabaseKind::MariaDb), next("innodb_data_file:write", DatabaseKind::MariaDb));
+        let (commit, writes) =
+            (next("commit", DatabaseKind::named("mariadb")), next("innodb_data_file:write", DatabaseKind::named("mariadb")));
         assert!(commit.contains("layout split") && !commit.contains("commit_delay"), "{commit}");
         assert!(writes.contains("innodb_io_capacity") && !writes.contains("bgwriter"), "{writes}");
-        assert!(next("IO:WALSync", DatabaseKind::Postgresql).contains("commit_delay"));
+        assert!(next("IO:WALSync", DatabaseKind::default()).contains("commit_delay"));
     }
 }

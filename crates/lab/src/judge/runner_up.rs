@@ -68,7 +68,7 @@ mod tests {
         let run = Run { measured_s: 30.0, waits, load: Some(load), ..Run::default() };
         let cpu = Cpu { host_busy_share: busy, ..Cpu::default() };
         let path = PathResult { name: "dnfs".into(), cpu: Some(cpu), runs: vec![run], ..PathResult::default() };
-        super::super::bottleneck::judge(&path, DatabaseKind::Postgresql)
+        super::super::bottleneck::judge(&path, DatabaseKind::default())
     }
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
         };
         let cpu = Cpu { host_busy_share: busy, ..Cpu::default() };
         let path = PathResult { name: "dnfs".into(), cpu: Some(cpu), runs: vec![run], ..PathResult::default() };
-        bottleneck_words(&super::super::bottleneck::judge(&path, DatabaseKind::Postgresql))
+        bottleneck_words(&super::super::bottleneck::judge(&path, DatabaseKind::default()))
     }
 
     /// For sets of ten runs of the load: the share in which nine have the same name, and that name.
@@ -211,7 +211,7 @@ mod tests {
                 runs: vec![run],
                 ..PathResult::default()
             };
-            let found = super::super::bottleneck::judge(&path, DatabaseKind::Postgresql);
+            let found = super::super::bottleneck::judge(&path, DatabaseKind::default());
             println!("{}: {:?} {:?}", bottleneck_words(&found), found.score, found.runner_up);
             *names.entry(bottleneck_words(&found)).or_default() += 1;
         }

@@ -1,9 +1,10 @@
-//! Activity of a database's sessions, from its wait events: for PostgreSQL those of `pg_stat_activity`, for MariaDB calls on InnoDB's
-//! files with their operation, and states.
+//! Activity of a database's sessions, from its wait events, which each database assigns to an activity.
 
 use std::collections::BTreeMap;
 
 use results::compare::{Run, SessionState};
+
+use crate::database::kind::DatabaseKind;
 
 /// Classes of waiting, as shares of the sessions' time.
 #[derive(Debug, Clone, Copy, Default)]
@@ -39,19 +40,11 @@ pub(super) fn waits(runs: &[Run]) -> Waits {
 
 /// The activity of a session with this event.
 pub(super) fn state_of(event: &str) -> SessionState {
-    match event {
-        "running" => SessionState::Running,
-        "IO:DataFileRead" | "IO:DataFilePrefetch" | "innodb_data_file:read" => SessionState::BlockReads,
-        "LWLock:WALWrite" | "LWLock:WALInsert" | "Timeout:CommitDelay" | "commit" => SessionState::Log,
-        "row lock" | "table lock" => SessionState::Locks,
-        "client" => SessionState::Client,
-        _ if event.starts_with("IO:WAL") => SessionState::Log,
-        _ if event.starts_with("IO:DataFile") || event.starts_with("IO:SLRU") => SessionState::DataWrites,
-        _ if event.starts_with("innodb_data_file:") => SessionState::DataWrites,
-        _ if event.starts_with("Lock:") => SessionState::Locks,
-        _ if event.starts_with("Client:") => SessionState::Client,
-        _ => SessionState::OtherWaits,
+    if event == "running" {
+        return SessionState::Running;
     }
+    let of_any = DatabaseKind::all().find_map(|database| database.system().activity(event));
+    of_any.unwrap_or(SessionState::OtherWaits)
 }
 
 impl Waits {

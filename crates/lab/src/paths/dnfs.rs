@@ -48,6 +48,18 @@ impl StoragePath for Dnfs {
         settings::check(settings, tuning)
     }
 
+    fn site_facts(&self) -> &'static [&'static str] {
+        &["site.direct_nfs"]
+    }
+
+    fn more_in_flight(&self) -> Option<&'static str> {
+        Some("the mount option slots=N")
+    }
+
+    fn more_connections(&self) -> Option<&'static str> {
+        Some("channels=N")
+    }
+
     fn layers(&self) -> Layers {
         Layers {
             file_system: None,

@@ -10,7 +10,7 @@ use crate::error::LabError;
 use crate::guest;
 use crate::paths::device::{self, OnDevice};
 use crate::paths::placement::{Placement, PlacementOrder};
-use crate::paths::storage_path::{Asked, Layers, PageCache, PathRef, StoragePath, WhyNot, not_measurable};
+use crate::paths::storage_path::{Asked, LUN_IN_FLIGHT, Layers, PageCache, PathRef, StoragePath, WhyNot, not_measurable};
 use crate::placement::target::TargetFacts;
 use crate::plan::Knobs;
 use crate::sys::User;
@@ -114,6 +114,10 @@ impl StoragePath for FibreChannel {
 
     fn never_ranked_with(&self) -> Option<(&'static str, &'static str)> {
         self.maker.map(|_| ("iscsi", "Fibre Channel over an emulated wire is never ranked against iSCSI"))
+    }
+
+    fn more_in_flight(&self) -> Option<&'static str> {
+        Some(LUN_IN_FLIGHT)
     }
 
     fn layers(&self) -> Layers {

@@ -12,7 +12,9 @@ use std::path::Path;
 
 use crate::error::LabError;
 use crate::paths::placement::{Placement, PlacementOrder};
-use crate::paths::storage_path::{Asked, Layers, PageCache, PathRef, StoragePath, WhyNot, not_measurable, refused};
+use crate::paths::storage_path::{
+    Asked, LUN_IN_FLIGHT, Layers, PageCache, PathRef, StoragePath, WhyNot, not_measurable, refused,
+};
 use crate::plan::Knobs;
 use placement::Luns;
 use settings::{IscsiClient, IscsiSettings, NAME};
@@ -112,6 +114,10 @@ impl StoragePath for Iscsi {
 
     fn started_by_guest(&self) -> Option<&'static str> {
         Some(NAME)
+    }
+
+    fn more_in_flight(&self) -> Option<&'static str> {
+        Some(LUN_IN_FLIGHT)
     }
 
     fn layers(&self) -> Layers {

@@ -66,6 +66,14 @@ impl StoragePath for Knfs {
         settings::tuned()
     }
 
+    fn more_in_flight(&self) -> Option<&'static str> {
+        Some("kernel NFS: sunrpc.tcp_slot_table_entries")
+    }
+
+    fn more_connections(&self) -> Option<&'static str> {
+        Some("kernel NFS: nconnect=N")
+    }
+
     fn layers(&self) -> Layers {
         Layers { file_system: None, client: "Kernel NFS client", network: Some("TCP, NFS"), server: Some("NFS filer") }
     }

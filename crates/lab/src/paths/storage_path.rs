@@ -9,6 +9,9 @@ use crate::placement::target::TargetFacts;
 use crate::plan::{Knobs, Tuning};
 use crate::sys::User;
 
+/// What to set so that more commands are in flight on a LUN.
+pub(crate) const LUN_IN_FLIGHT: &str = "a LUN: its queue depth";
+
 /// A storage path of this version.
 pub(crate) type PathRef = &'static dyn StoragePath;
 
@@ -77,6 +80,21 @@ pub(crate) trait StoragePath: Sync {
     /// Its recommended settings for any storage: those of the tuning `tuned`.
     fn tuned_settings(&self) -> Knobs {
         Knobs::new()
+    }
+
+    /// Facts of the audit that hold for a database on this path, whatever its host uses today.
+    fn site_facts(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// What to set so that more calls or commands of its client are in flight; `None` if nothing limits them.
+    fn more_in_flight(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// What to set so that its client has more connections; `None` if it has none, or always enough.
+    fn more_connections(&self) -> Option<&'static str> {
+        None
     }
 
     /// Name of a path whose figures are never compared with this path's, and the reason in one clause.

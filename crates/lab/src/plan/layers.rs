@@ -25,7 +25,7 @@ impl Tuning {
     /// The tunings of every plan.
     #[must_use]
     pub fn built_in(database: DatabaseKind) -> BTreeMap<String, Self> {
-        let of_database = Self::default().with(DATABASE, database.tuned_settings());
+        let of_database = Self::default().with(DATABASE, database.system().tuned_settings());
         let tuned = paths::ALL.iter().fold(of_database, |tuning, path| tuning.with(path.name(), path.tuned_settings()));
         BTreeMap::from([(UNTUNED.to_owned(), Self::default()), (TUNED.to_owned(), tuned)])
     }
@@ -93,10 +93,10 @@ mod tests {
 
     #[test]
     fn built_in_tunings_are_sound_and_untuned_is_empty() {
-        for kind in DatabaseKind::ALL {
+        for kind in DatabaseKind::all() {
             let all = Tuning::built_in(kind);
             assert_eq!(all[UNTUNED], Tuning::default());
-            assert_eq!(*all[TUNED].of(DATABASE), kind.tuned_settings());
+            assert_eq!(*all[TUNED].of(DATABASE), kind.system().tuned_settings());
             for (name, tuning) in &all {
                 tuning.check(name).unwrap();
             }

@@ -32,9 +32,14 @@ impl Layout {
         matches!(self, Self::Split | Self::SplitArchive)
     }
 
-    /// Whether only PostgreSQL supports the layout, by its archive command or its tablespaces.
-    pub(crate) fn is_of_postgresql(self) -> bool {
-        matches!(self, Self::SplitArchive | Self::Filers(_) | Self::Mounts(_))
+    /// Whether the database must archive its log.
+    pub(crate) fn archives_log(self) -> bool {
+        self == Self::SplitArchive
+    }
+
+    /// Whether the database must spread tables and indexes.
+    pub(crate) fn spreads_tables(self) -> bool {
+        matches!(self, Self::Filers(_) | Self::Mounts(_))
     }
 
     /// Number of volumes, or of mounts of one, over which tables and indexes are spread.

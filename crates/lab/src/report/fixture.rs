@@ -35,7 +35,7 @@ pub(crate) const SOUND: Shape =
 
 pub(crate) fn comparison(shape: Shape) -> Comparison {
     let common = Common {
-        database: DatabaseKind::Postgresql,
+        database: DatabaseKind::default(),
         past_page_cache: false,
         block_bytes: 8192,
         cpu_count: 2,

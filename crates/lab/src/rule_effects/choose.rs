@@ -2,13 +2,15 @@
 
 use results::audit::{Finding, Status, Verdict};
 use tune::change::setting_changes;
-use tune::facts::{Database, Facts, Server, ServerState};
+use tune::facts::{Facts, Server, ServerState};
 use tune::judge::judge;
-use tune::rule::{Rule, SettingKind};
+use tune::rule::Rule;
 use tune::rules::RuleSet;
 
 use super::change::RuleChange;
+use super::target::{self, Target};
 use crate::error::LabError;
+use crate::paths;
 
 /// The changes to measure.
 #[derive(Debug, Default)]
@@ -20,23 +22,27 @@ pub struct Chosen {
 }
 
 /// The rules with these names. Without names: all rules with a finding that may be tried without being named, because they
-/// set something in PostgreSQL, do not reduce durability and are not contested. `path` is the storage path, as for `--path`.
+/// set something in the database, do not reduce durability and are not contested. `path` is the storage path, as for `--path`.
 ///
 /// # Errors
 /// [`LabError::Plan`] for several servers of which none was chosen, an unknown name, a rule that must not or cannot be measured, a
 /// named rule whose value is not known here, or nothing to measure.
 pub fn choose(rules: &RuleSet, facts: Facts, path: &str, names: &[String]) -> Result<Chosen, LabError> {
+    let target = target::of_rules()?;
     // A wrong name is an error whatever servers there are.
-    let wanted = if names.is_empty() { None } else { Some(named(rules, names)?) };
-    let mut facts = of_one_server(facts)?;
+    let wanted = if names.is_empty() { None } else { Some(named(rules, names, &target)?) };
+    let mut facts = of_one_server(facts, &target)?;
     // The measured database will use it, whatever this host uses today.
-    if path.starts_with("dnfs") && !facts.host.contains_key("site.direct_nfs") {
-        facts.put("site.direct_nfs", true, "--path");
+    let name = path.split([':', '=']).next().unwrap_or_default();
+    for fact in paths::find(name).map_or(&[][..], |path| path.site_facts()) {
+        if !facts.host.contains_key(*fact) {
+            facts.put(fact, true, "--path");
+        }
     }
-    let wanted = wanted.map_or_else(|| found(rules, &judge(rules, &facts).findings), Ok)?;
+    let wanted = wanted.map_or_else(|| found(rules, &judge(rules, &facts).findings, &target), Ok)?;
     let mut chosen = Chosen::default();
     for rule in wanted {
-        match setting_changes(rules, rule, SettingKind::Postgres, &facts) {
+        match setting_changes(rules, rule, target.settings.kind, &facts) {
             Ok(settings) => chosen.changes.push(RuleChange { rule: rule.id.clone(), settings }),
             Err(why) if names.is_empty() => chosen.left_out.push(why),
             Err(why) => return Err(LabError::plan(format!("measure {why}"), "a site file or --db may tell it")),
@@ -45,9 +51,9 @@ pub fn choose(rules: &RuleSet, facts: Facts, path: &str, names: &[String]) -> Re
     Ok(chosen)
 }
 
-/// The facts for a single server of PostgreSQL: the live one, else the only one in files that may run.
-fn of_one_server(facts: Facts) -> Result<Facts, LabError> {
-    let mut servers: Vec<&Server> = facts.servers_of(Database::Postgres).collect();
+/// The facts for a single server of the database: the live one, else the only one in files that may run.
+fn of_one_server(facts: Facts, target: &Target) -> Result<Facts, LabError> {
+    let mut servers: Vec<&Server> = facts.servers_of(target.settings.servers).collect();
     for state in [ServerState::Live, ServerState::FromFiles] {
         if servers.iter().any(|server| server.state == state) {
             servers.retain(|server| server.state == state);
@@ -58,7 +64,7 @@ fn of_one_server(facts: Facts) -> Result<Facts, LabError> {
         [only] => Ok(facts.seen_by(only)),
         several => {
             let names: Vec<&str> = several.iter().map(|server| server.name.as_str()).collect();
-            let what = format!("choose between {} servers of PostgreSQL: {}", several.len(), names.join(", "));
+            let what = format!("choose between {} servers of {}: {}", several.len(), target.database.title(), names.join(", "));
             Err(LabError::plan(what, &choices(several)))
         }
     }
@@ -76,24 +82,26 @@ fn choices(servers: &[&Server]) -> String {
     }
 }
 
-fn found<'r>(rules: &'r RuleSet, findings: &[Finding]) -> Result<Vec<&'r Rule>, LabError> {
+fn found<'r>(rules: &'r RuleSet, findings: &[Finding], target: &Target) -> Result<Vec<&'r Rule>, LabError> {
     let fires = |rule: &Rule| findings.iter().any(|found| found.rule == rule.id && found.verdict == Verdict::Finding);
-    let unasked = |rule: &&Rule| sets_postgres(rule) && !loses(rule) && rule.status != Status::Contested && fires(rule);
+    let unasked = |rule: &&Rule| is_set_by(rule, target) && !loses(rule) && rule.status != Status::Contested && fires(rule);
     let found: Vec<&Rule> = rules.rules().iter().map(|loaded| &loaded.rule).filter(unasked).collect();
     if found.is_empty() {
-        let what = "choose rules to measure: the audit finds nothing against PostgreSQL's settings here";
+        let title = target.database.title();
+        let what = format!("choose rules to measure: the audit finds nothing against {title}'s settings here");
         return Err(LabError::plan(what, "name the rules to measure, or a server by --db"));
     }
     Ok(found)
 }
 
-fn named<'r>(rules: &'r RuleSet, names: &[String]) -> Result<Vec<&'r Rule>, LabError> {
+fn named<'r>(rules: &'r RuleSet, names: &[String], target: &Target) -> Result<Vec<&'r Rule>, LabError> {
     let named = rules.named(names).map_err(|unknown| LabError::plan(unknown.to_string(), &unknown.hint()))?;
     for loaded in &named {
         let (rule, id) = (&loaded.rule, &loaded.rule.id);
-        if !sets_postgres(rule) {
-            let what = format!("measure {id}: it sets nothing in PostgreSQL");
-            return Err(LabError::plan(what, "only settings of PostgreSQL are measured under the order load, before and after"));
+        if !is_set_by(rule, target) {
+            let title = target.database.title();
+            let hint = format!("only settings of {title} are measured under the order load, before and after");
+            return Err(LabError::plan(format!("measure {id}: it sets nothing in {title}"), &hint));
         }
         if loses(rule) {
             let what = format!("measure {id}: it may lose acknowledged transactions");
@@ -103,8 +111,9 @@ fn named<'r>(rules: &'r RuleSet, names: &[String]) -> Result<Vec<&'r Rule>, LabE
     Ok(named.into_iter().map(|loaded| &loaded.rule).collect())
 }
 
-fn sets_postgres(rule: &Rule) -> bool {
-    rule.fix.as_ref().is_some_and(|fix| fix.settings.iter().any(|setting| setting.kind == SettingKind::Postgres))
+/// Whether a rule sets something in the database.
+fn is_set_by(rule: &Rule, target: &Target) -> bool {
+    rule.fix.as_ref().is_some_and(|fix| fix.settings.iter().any(|setting| setting.kind == target.settings.kind))
 }
 
 fn loses(rule: &Rule) -> bool {

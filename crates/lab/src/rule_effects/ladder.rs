@@ -6,16 +6,13 @@ use std::time::Duration;
 use tune::change::SettingChange;
 
 use super::change::RuleChange;
+use super::target;
 use crate::error::LabError;
 use crate::limits::LADDER_STEPS_MAX;
 use crate::plan::{Overrides, Plan};
 
 /// Name of the ladder's first tuning.
 const START: &str = "defaults";
-/// PostgreSQL's defaults of the settings that the laboratory sets for its own comparisons
-/// (PostgreSQL 18 documentation, 19.4 and 19.5; the same since version 10).
-const DEFAULTS: [(&str, &str); 4] =
-    [("shared_buffers", "128MB"), ("max_wal_size", "1GB"), ("checkpoint_timeout", "5min"), ("huge_pages", "try")];
 
 /// Parameters of the measurement.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,10 +48,14 @@ pub fn plan(changes: &[RuleChange], terms: &Terms) -> Result<Plan, LabError> {
         let what = format!("measure {} changes", changes.len());
         return Err(LabError::plan(what, &format!("name 1 to {LADDER_STEPS_MAX} rules that change settings of the database")));
     }
-    Plan::parse(&text(changes, terms), &Overrides { no_gates: true, keep_awake: terms.keep_awake, ..Overrides::default() })
+    let target = target::of_rules()?;
+    Plan::parse(
+        &text(changes, terms, target.settings.defaults),
+        &Overrides { no_gates: true, keep_awake: terms.keep_awake, ..Overrides::default() },
+    )
 }
 
-fn text(changes: &[RuleChange], terms: &Terms) -> String {
+fn text(changes: &[RuleChange], terms: &Terms, defaults: &[(&str, &str)]) -> String {
     let mut text = String::from("schema = 1\n");
     let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
     if let Some(medium) = &terms.medium {
@@ -64,7 +65,7 @@ fn text(changes: &[RuleChange], terms: &Terms) -> String {
         let _ = writeln!(text, "{} = {}", quoted(name), quoted(value));
     };
     let _ = writeln!(text, "[tuning.{START}.database]");
-    for (name, value) in DEFAULTS {
+    for (name, value) in defaults {
         setting(&mut text, name, value);
     }
     let _ = writeln!(text, "[ladder]\npath = {}\nstart = \"{START}\"", quoted(&terms.path));

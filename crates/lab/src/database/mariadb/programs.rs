@@ -4,9 +4,11 @@ use ::host::is_executable;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::database::kind::DatabaseKind;
 use crate::error::LabError;
 use crate::plan::{DATABASE, Tuning};
+
+/// Debian's name of the package with the server programs. It creates no service and no user.
+pub(super) const PACKAGE: &str = "mariadb-server-core";
 
 /// Directories of server programs that may be missing from a user's PATH.
 const PLACES: [&str; 4] = ["/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/mysql/bin"];
@@ -68,10 +70,9 @@ impl Programs {
 }
 
 fn missing(what: &str) -> LabError {
-    let package = DatabaseKind::MariaDb.package();
     LabError::Missing {
         what: what.to_owned(),
-        hint: format!("apt-get install {package}, which starts no server, or let compare --database mariadb --install do it"),
+        hint: format!("apt-get install {PACKAGE}, which starts no server, or let compare --database mariadb --install do it"),
     }
 }
 

@@ -8,7 +8,6 @@ use mysql_async::{Conn, Error, Opts, OptsBuilder};
 use results::compare::DatabaseCounters;
 use tokio::runtime::Runtime;
 
-use crate::database::kind::DatabaseKind;
 use crate::database::session::{Session, WaitSamples};
 use crate::error::LabError;
 use crate::host::interrupt;
@@ -92,7 +91,7 @@ impl MariaDbSession {
             tokio::pin!(work);
             loop {
                 tokio::select! {
-                    done = &mut work => return done.map_err(LabError::mariadb(action)),
+                    done = &mut work => return done.map_err(LabError::database(action)),
                     () = tokio::time::sleep(interrupt::POLL_EVERY) => interrupt::check()?,
                 }
             }
@@ -144,7 +143,7 @@ impl Session for MariaDbSession {
 
     fn spread(&mut self, _shares: u32, _place: &dyn Fn(u32) -> Result<PathBuf, LabError>) -> Result<(), LabError> {
         // Plans that require this are refused.
-        Err(DatabaseKind::MariaDb.lacks("spread tables over volumes"))
+        Err(LabError::plan("spread tables over volumes with MariaDB", "only with PostgreSQL: --database postgresql"))
     }
 
     fn database_bytes(&mut self) -> Result<u64, LabError> {
@@ -166,7 +165,7 @@ impl Session for MariaDbSession {
 
 async fn within<T>(action: &'static str, work: impl Future<Output = Result<T, Error>>) -> Result<T, LabError> {
     match tokio::time::timeout(REPLY_MAX, work).await {
-        Ok(outcome) => outcome.map_err(LabError::mariadb(action)),
+        Ok(outcome) => outcome.map_err(LabError::database(action)),
         Err(_) => Err(LabError::DatabaseSlow { action, seconds: REPLY_MAX.as_secs() }),
     }
 }

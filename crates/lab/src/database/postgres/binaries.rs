@@ -89,7 +89,7 @@ fn version_directories() -> Vec<PathBuf> {
 }
 
 /// `15.13 (Debian …)`, `17beta1`, `18.0` → 15, 17, 18.
-fn parse_major(version: &str) -> Option<u32> {
+pub(super) fn parse_major(version: &str) -> Option<u32> {
     let digits = version.find(|c: char| !c.is_ascii_digit()).map_or(version, |end| &version[..end]);
     digits.parse().ok()
 }

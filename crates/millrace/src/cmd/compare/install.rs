@@ -23,7 +23,7 @@ pub(super) fn install_missing(database: DatabaseKind, pg_bin: Option<&Path>, yes
         return Ok(());
     }
     let packages = missing.join(" ");
-    let or_named = if database == DatabaseKind::Postgresql { ", or name their directory with --pg-bin" } else { "" };
+    let or_named = if database.takes_directory() { ", or name their directory with --pg-bin" } else { "" };
     eprintln!("missing: {packages} (the database of the comparison)");
     eprintln!(
         "it is installed from the distribution with apt-get or dnf: no cluster is made, nothing is started, no port is used"

@@ -206,7 +206,7 @@ impl Setup<'_> {
         sessions: Sessions,
     ) -> Proof {
         let seen = before.reads.of_data.zip(after.reads.of_data).map(|(then, now)| now.saturating_sub(then));
-        let proof = proof::judge(source, whole.blocks_read * self.block_bytes, seen);
+        let proof = proof::judge(source, self.place.engine.read_bytes(whole, self.block_bytes), seen);
         let proof = proof::without_session_starts(proof, sessions.count + sessions.own, sessions.start_bytes);
         let carried = proof::carried_between(before.storage.carried.as_ref(), after.storage.carried.as_ref());
         proof::with_carried(proof, whole.log_bytes, carried)

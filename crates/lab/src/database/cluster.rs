@@ -9,11 +9,12 @@ use std::process::Command;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::database::engine::{Engine, Settings, Start};
+use crate::database::engine::{Endpoint, Engine, ServerProcess, Settings, Start};
 use crate::database::session::Session;
 use crate::error::LabError;
 use crate::host::interrupt;
 use crate::host::process::{Launch, Process};
+use crate::host::procfs;
 use crate::limits::{DATABASE_MAKE_MAX, DATABASE_START_MAX, DATABASE_STOP_MAX};
 use crate::sys::User;
 
@@ -31,22 +32,22 @@ pub(crate) struct ClusterPlace {
     pub(crate) runtime_directory: PathBuf,
 }
 
-/// A running server.
+/// A running database: its processes in the order of their start, and the laboratory's session with it.
 pub(crate) struct Server {
-    process: Process,
+    processes: Vec<Process>,
     session: Box<dyn Session>,
     stop_signal: i32,
 }
 
 impl ClusterPlace {
-    /// The DSN of a server that is started here.
+    /// The DSN of a database that is started here.
     pub(crate) fn dsn(&self) -> String {
-        self.engine.dsn(&self.socket_directory)
+        self.engine.endpoint(&self.socket_directory).dsn
     }
 
     /// Refuses a socket directory whose path is too long for a socket address.
     pub(crate) fn check_socket_path(&self) -> Result<(), LabError> {
-        let path = self.engine.socket(&self.socket_directory);
+        let path = self.engine.endpoint(&self.socket_directory).socket;
         let length = path.as_os_str().len();
         if length <= SOCKET_PATH_MAX {
             return Ok(());
@@ -74,8 +75,8 @@ impl ClusterPlace {
         self.engine.write_settings(data, settings, &self.user)
     }
 
-    /// Starts a server on `data` under `prefix` (a program and arguments put before it, for
-    /// example `millrace exec … --`) and waits for its first response.
+    /// Starts the database's processes on `data` under `prefix` (a program and arguments put before each, for
+    /// example `millrace exec … --`) and waits for their first response. The first one writes to `log`, the others beside it.
     pub(crate) fn start(
         &self,
         prefix: &[OsString],
@@ -83,24 +84,40 @@ impl ClusterPlace {
         overrides: &[(&str, &str)],
         log: PathBuf,
     ) -> Result<Server, LabError> {
-        let mut words: Vec<OsString> = prefix.to_vec();
-        words.extend(self.engine.words(Start { data, sockets: &self.socket_directory, overrides }));
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]);
-        self.clean_environment(&mut command);
-        let mut launch = Launch::new("the database", command, log);
-        launch.user = Some(&self.user);
-        let signals = self.engine.signals();
-        launch.stop_signal = signals.abort;
-        let mut process = launch.start()?;
-        let dsn = self.dsn();
-        let session = interrupt::wait_for(DATABASE_START_MAX, || {
-            process.expect_alive()?;
-            Ok(self.engine.open_session(&dsn).ok())
+        let (dsn, signals) = (self.dsn(), self.engine.signals());
+        let (mut processes, mut session) = (Vec::new(), None);
+        let orders = self.engine.processes(Start { data, sockets: &self.socket_directory, overrides });
+        for (number, ServerProcess { name, words, endpoint }) in orders.into_iter().enumerate() {
+            let mut words = prefix.iter().cloned().chain(words);
+            let mut command = Command::new(words.next().unwrap_or_default());
+            command.args(words);
+            self.clean_environment(&mut command);
+            let log = if number == 0 { log.clone() } else { log.with_extension(format!("{number}.log")) };
+            let mut launch = Launch::new(name, command, log);
+            launch.user = Some(&self.user);
+            launch.stop_signal = signals.abort;
+            processes.push(launch.start()?);
+            let Some(endpoint) = endpoint else { continue };
+            let opened = self.await_session(&mut processes, &endpoint)?;
+            session = session.or(opened.filter(|_| endpoint.dsn == dsn));
+        }
+        let session = session.ok_or_else(|| LabError::Program {
+            program: "the database".to_owned(),
+            outcome: "takes no sessions".to_owned(),
+            detail: String::new(),
         })?;
-        match session {
-            Some(session) => Ok(Server { process, session, stop_signal: signals.stop }),
-            None => Err(process.failure(&format!("did not answer within {} s", DATABASE_START_MAX.as_secs()))),
+        Ok(Server { processes, session, stop_signal: signals.stop })
+    }
+
+    /// Waits until the last of these processes takes sessions at its endpoint. An error if one of them has ended.
+    fn await_session(&self, processes: &mut [Process], endpoint: &Endpoint) -> Result<Option<Box<dyn Session>>, LabError> {
+        let opened = interrupt::wait_for(DATABASE_START_MAX, || {
+            processes.iter_mut().try_for_each(Process::expect_alive)?;
+            Ok(self.engine.open_session(&endpoint.dsn).ok())
+        })?;
+        match (&opened, processes.last()) {
+            (None, Some(last)) => Err(last.failure(&format!("did not answer within {} s", DATABASE_START_MAX.as_secs()))),
+            _ => Ok(opened),
         }
     }
 
@@ -135,9 +152,17 @@ impl ClusterPlace {
 }
 
 impl Server {
-    /// Pid of its first process.
-    pub(crate) fn pid(&self) -> u32 {
-        self.process.pid()
+    /// Pid of each of its processes; these may have children.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        self.processes.iter().map(Process::pid).collect()
+    }
+
+    /// Bytes that its processes got from read calls since their start, without those of a process that reads other files than the
+    /// tables'; `None` if the kernel does not say.
+    pub(crate) fn bytes_from_read_calls(&mut self) -> Result<Option<u64>, LabError> {
+        let other = self.session.reader_of_other_files()?;
+        let counted = self.processes.iter().filter_map(|process| procfs::tree_read_bytes(process.pid(), other));
+        Ok(counted.reduce(|one, more| one + more))
     }
 
     /// The laboratory's own session.
@@ -145,14 +170,14 @@ impl Server {
         &mut *self.session
     }
 
-    /// An error if the server has ended.
+    /// An error if one of its processes has ended.
     pub(crate) fn expect_alive(&mut self) -> Result<(), LabError> {
-        self.process.expect_alive()
+        self.processes.iter_mut().try_for_each(Process::expect_alive)
     }
 
-    /// Shuts the server down cleanly: sessions are ended, everything is written, the exit code must be 0.
+    /// Shuts the database down cleanly, the last process first: sessions are ended, everything is written, the exit codes must be 0.
     pub(crate) fn stop(self) -> Result<(), LabError> {
         drop(self.session);
-        self.process.stop(self.stop_signal, DATABASE_STOP_MAX)
+        self.processes.into_iter().rev().try_for_each(|process| process.stop(self.stop_signal, DATABASE_STOP_MAX))
     }
 }

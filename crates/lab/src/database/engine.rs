@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
+use results::compare::DatabaseCounters;
+
 use crate::database::session::Session;
 use crate::error::LabError;
 use crate::plan::Tuning;
@@ -34,6 +36,26 @@ pub(crate) struct Signals {
     pub(crate) abort: i32,
 }
 
+/// Where a process of a database takes sessions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Endpoint {
+    /// Its Unix socket. No TCP port is opened.
+    pub(crate) socket: PathBuf,
+    /// Its DSN.
+    pub(crate) dsn: String,
+}
+
+/// One process of a database.
+#[derive(Debug)]
+pub(crate) struct ServerProcess {
+    /// Its name in errors.
+    pub(crate) name: &'static str,
+    /// Its program and arguments.
+    pub(crate) words: Vec<OsString>,
+    /// Where it takes sessions; `None` for a process that serves only the others.
+    pub(crate) endpoint: Option<Endpoint>,
+}
+
 /// Parameters for starting a server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Start<'a> {
@@ -52,11 +74,8 @@ pub(crate) trait Engine: Debug {
     /// Directory of the programs.
     fn directory(&self) -> &Path;
 
-    /// The Unix socket of a server that is started with this directory of sockets. No TCP port is opened.
-    fn socket(&self, sockets: &Path) -> PathBuf;
-
-    /// The DSN of that server, for the load.
-    fn dsn(&self, sockets: &Path) -> String;
+    /// Where the load and the laboratory open their sessions if the database is started with this directory of sockets.
+    fn endpoint(&self, sockets: &Path) -> Endpoint;
 
     /// The command that creates an empty database in `data`; `user` runs it.
     ///
@@ -67,8 +86,9 @@ pub(crate) trait Engine: Debug {
     /// Writes the settings that all paths share into the data directory, and makes the server read them.
     fn write_settings(&self, data: &Path, settings: &Settings, user: &User) -> Result<(), LabError>;
 
-    /// The server's program and arguments.
-    fn words(&self, start: Start<'_>) -> Vec<OsString>;
+    /// The processes of a running database, in the order of their start. A process with an endpoint takes sessions there before the
+    /// next one is started; one of them has [`Engine::endpoint`]. They are stopped in the opposite order.
+    fn processes(&self, start: Start<'_>) -> Vec<ServerProcess>;
 
     /// Connects; the caller retries while the server starts.
     fn open_session(&self, dsn: &str) -> Result<Box<dyn Session>, LabError>;
@@ -88,6 +108,12 @@ pub(crate) trait Engine: Debug {
 
     /// Locations in a data directory.
     fn parts(&self) -> Parts;
+
+    /// Bytes that it read from its data files, by its own counters: those that the counters of the path must confirm. What a session
+    /// reads at its start, and processes that read other files, are not among them: [`Session`] names both.
+    fn read_bytes(&self, counters: &DatabaseCounters, block_bytes: u64) -> u64 {
+        counters.blocks_read * block_bytes
+    }
 
     /// Settings for copying finished log segments to a directory; empty if the database has no log archive.
     fn archive_settings(&self, directory: &Path) -> Settings {

@@ -6,12 +6,12 @@ pub(crate) mod system;
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use ::host::escape::percent_encoded;
 
-use crate::database::engine::{Engine, Parts, Settings, Signals, Start};
+use crate::database::engine::{Endpoint, Engine, Parts, ServerProcess, Settings, Signals, Start};
 use crate::database::session::Session;
 use crate::error::LabError;
 use crate::placement::workdir::{make_directory, own};
@@ -55,12 +55,10 @@ impl Engine for MariaDb {
         self.programs.server.parent().unwrap_or(Path::new("/"))
     }
 
-    fn socket(&self, sockets: &Path) -> PathBuf {
-        sockets.join("mariadb.sock")
-    }
-
-    fn dsn(&self, sockets: &Path) -> String {
-        format!("mysql://root@localhost/?socket={}", in_a_query(&self.socket(sockets).display().to_string()))
+    fn endpoint(&self, sockets: &Path) -> Endpoint {
+        let socket = sockets.join("mariadb.sock");
+        let dsn = format!("mysql://root@localhost/?socket={}", in_a_query(&socket.display().to_string()));
+        Endpoint { socket, dsn }
     }
 
     fn make(&self, data: &Path, user: &User) -> Result<Command, LabError> {
@@ -86,22 +84,23 @@ impl Engine for MariaDb {
         own(&file, user)
     }
 
-    fn words(&self, start: Start<'_>) -> Vec<OsString> {
-        let data = start.data;
+    /// One server with threads.
+    fn processes(&self, start: Start<'_>) -> Vec<ServerProcess> {
+        let (data, endpoint) = (start.data, self.endpoint(start.sockets));
         let mut words: Vec<OsString> = vec![
             self.programs.server.clone().into(),
             option("defaults-file", &data.join(SETTINGS_FILE)),
             option("datadir", data),
             option("tmpdir", &data.join(TEMPORARY)),
             option("innodb-log-group-home-dir", &data.join(REDO)),
-            option("socket", &self.socket(start.sockets)),
+            option("socket", &endpoint.socket),
             option("pid-file", &start.sockets.join("mariadb.pid")),
             "--skip-networking".into(),
         ];
         // Otherwise they would be treated as databases.
         words.extend([REDO, TEMPORARY].map(|name| format!("--ignore-db-dirs={name}").into()));
         words.extend(start.overrides.iter().map(|(name, value)| format!("--{name}={value}").into()));
-        words
+        vec![ServerProcess { name: "the database", words, endpoint: Some(endpoint) }]
     }
 
     fn open_session(&self, dsn: &str) -> Result<Box<dyn Session>, LabError> {

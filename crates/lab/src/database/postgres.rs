@@ -11,11 +11,11 @@ mod tablespaces;
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::SystemTime;
 
-use crate::database::engine::{Engine, Parts, Settings, Signals, Start};
+use crate::database::engine::{Endpoint, Engine, Parts, ServerProcess, Settings, Signals, Start};
 use crate::database::session::Session;
 use crate::error::LabError;
 use crate::placement::workdir::own;
@@ -55,15 +55,12 @@ impl Engine for Postgres {
         &self.binaries.directory
     }
 
-    fn socket(&self, sockets: &Path) -> PathBuf {
-        sockets.join(format!(".s.PGSQL.{SOCKET_NUMBER}"))
-    }
-
-    fn dsn(&self, sockets: &Path) -> String {
+    fn endpoint(&self, sockets: &Path) -> Endpoint {
         // A value between quotes may contain blanks; quotes and backslashes are escaped.
         let directory = sockets.display().to_string();
         let directory = directory.replace('\\', "\\\\").replace('\'', "\\'");
-        format!("host='{directory}' port={SOCKET_NUMBER} user=postgres dbname=postgres")
+        let dsn = format!("host='{directory}' port={SOCKET_NUMBER} user=postgres dbname=postgres");
+        Endpoint { socket: sockets.join(format!(".s.PGSQL.{SOCKET_NUMBER}")), dsn }
     }
 
     /// With data checksums.
@@ -90,13 +87,14 @@ impl Engine for Postgres {
         fs::write(&main, text + "\n" + &include).map_err(LabError::file("write", &main))
     }
 
-    fn words(&self, start: Start<'_>) -> Vec<OsString> {
+    /// One server, which starts its own children.
+    fn processes(&self, start: Start<'_>) -> Vec<ServerProcess> {
         let mut words: Vec<OsString> = vec![self.binaries.program("postgres").into(), "-D".into(), start.data.into()];
         for (name, value) in [("listen_addresses", ""), ("unix_socket_permissions", "0700")].iter().chain(start.overrides) {
             words.extend(["-c".into(), format!("{name}={value}").into()]);
         }
         words.extend(["-k".into(), start.sockets.into(), "-p".into(), SOCKET_NUMBER.to_string().into()]);
-        words
+        vec![ServerProcess { name: "the database", words, endpoint: Some(self.endpoint(start.sockets)) }]
     }
 
     fn open_session(&self, dsn: &str) -> Result<Box<dyn Session>, LabError> {

@@ -7,7 +7,6 @@ use results::compare::{ProofSource, Served};
 
 use crate::database::cluster::Server;
 use crate::error::LabError;
-use crate::host::procfs;
 use crate::host::serving::Serving;
 
 use crate::paths::placement::{Placement, PlacementOrder};
@@ -131,9 +130,7 @@ impl Storage for KernelStorage {
     }
 
     fn reads(&self, database: &mut Server) -> Result<Reads, LabError> {
-        // The archiver copies log segments and reads no blocks.
-        let archiver = database.session().reader_of_other_files()?;
-        Ok(Reads { by_volume: Vec::new(), of_data: procfs::tree_read_bytes(database.pid(), archiver) })
+        Ok(Reads { by_volume: Vec::new(), of_data: database.bytes_from_read_calls()? })
     }
 
     fn medium_counters(&self) -> Result<Option<media::Counters>, LabError> {

@@ -91,7 +91,8 @@ impl RunProcesses {
         let servers: Vec<u32> = self.storage.servers().into_iter().map(|(_, pid)| pid).collect();
         let clients = self.storage.clients();
         let mut cpu = BTreeMap::new();
-        for pid in clients.iter().chain([&self.server.pid()]) {
+        let database = [self.server.pids(), clients].concat();
+        for pid in &database {
             add_cpu(&mut cpu, "database", *pid);
         }
         for pid in servers.iter().chain(&self.storage.other_servers()) {
@@ -104,7 +105,7 @@ impl RunProcesses {
             add_cpu(&mut cpu, "driver", driver.pid());
         }
         let kernel = KernelCounters::read(&[
-            ("database", [vec![self.server.pid()], clients].concat()),
+            ("database", database),
             ("filer", servers),
             ("driver", driver.map(Driver::pid).into_iter().collect()),
         ]);
@@ -196,11 +197,13 @@ fn hold_memory(setup: &Setup<'_>, users: u32, server: &Server, storage: &dyn Sto
     let Some(cache) = setup.plan.page_cache_bytes else { return Ok(Vec::new()) };
     let own = setup.buffers_bytes + setup.place.engine.own_bytes() + u64::from(users) * SESSION_OWN_BYTES;
     let group = MemoryGroup::make("database", own, cache)?;
-    for pid in procfs::tree(server.pid()) {
-        // A process that has ended in the meantime needs no limit.
-        let held = group.add(pid);
-        if pid == server.pid() {
-            held?;
+    for first in server.pids() {
+        for pid in procfs::tree(first) {
+            // A child that has ended in the meantime needs no limit.
+            let held = group.add(pid);
+            if pid == first {
+                held?;
+            }
         }
     }
     let mut groups = vec![group];

@@ -8,7 +8,6 @@ use super::client::Attached;
 use crate::database::cluster::Server;
 use crate::error::LabError;
 use crate::host::block_device::DiskStats;
-use crate::host::procfs;
 use crate::measure::kernel_counters::Interfaces;
 use crate::measure::proof::DISKSTATS;
 use crate::paths::filer::Filer;
@@ -92,9 +91,7 @@ impl Storage for IscsiStorage {
     }
 
     fn reads(&self, database: &mut Server) -> Result<Reads, LabError> {
-        // The archiver copies log segments and reads no blocks.
-        let archiver = database.session().reader_of_other_files()?;
-        Ok(Reads { by_volume: Vec::new(), of_data: procfs::tree_read_bytes(database.pid(), archiver) })
+        Ok(Reads { by_volume: Vec::new(), of_data: database.bytes_from_read_calls()? })
     }
 
     fn medium_counters(&self) -> Result<Option<media::Counters>, LabError> {

@@ -39,5 +39,6 @@ pub use database::installed_programs;
 pub use database::kind::{DatabaseKind, missing_packages};
 pub use error::LabError;
 pub use paths::filer_loss::FilerLoss;
+pub use paths::titles as path_titles;
 pub use run::progress::{Event, EventKind};
 pub use sys::user_name;

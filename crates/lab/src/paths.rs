@@ -4,10 +4,9 @@
 //! places the files of a configuration ([`placement::Placement`]); a placement starts the processes that serve the files of one run
 //! ([`storage::Storage`]). Preparation, measurement, doctor, dry run and skip reasons use these three.
 //!
-//! A new path is a file in `paths/`, its line in [`ALL`], and the places that know paths by name: the knobs of a tuning
-//! (`plan::tuning`), the pair of NFS clients (`report::nfs_clients`) and the published findings (`shapes`). A path that can only be
-//! skipped implements the first three methods of [`storage_path::StoragePath`]: the default methods return an error, and there
-//! is no fallback to another path.
+//! A new path is a file in `paths/` and its two lines in this one. No other product code knows a path by its name, except the
+//! published findings (`shapes`); a test of the tree checks that. A path that can only be skipped implements the first three methods
+//! of [`storage_path::StoragePath`]: the default methods return an error, and there is no fallback to another path.
 
 mod block;
 mod device;
@@ -45,6 +44,14 @@ pub(crate) fn end_left_behind(program: &Path, directory: &Path) -> Result<(), La
     ALL.iter().try_for_each(|path| path.end_left_behind(program, directory))
 }
 
+/// Name and title of every path, in the order of a report.
+pub fn titles() -> impl Iterator<Item = (&'static str, &'static str)> {
+    ALL.iter().map(|path| (path.name(), path.title()))
+}
+
+/// The path that hints name as an example.
+pub(crate) static EXAMPLE: PathRef = &dnfs::Dnfs;
+
 /// The path with this name.
 pub(crate) fn find(name: &str) -> Option<PathRef> {
     ALL.iter().copied().find(|path| path.name() == name)
@@ -65,6 +72,11 @@ pub(crate) fn client(result: &PathResult) -> &str {
 /// The client of a measured configuration if its record does not name one.
 pub(crate) fn unnamed_client(result: &PathResult) -> &'static str {
     find(&result.name).map_or("", StoragePath::unnamed_client)
+}
+
+/// The name in records of the setting for the slots of a configuration, as `layer.name`; `None` if its path has none.
+pub(crate) fn slots_knob(result: &PathResult) -> Option<String> {
+    find(&result.name)?.slots_setting().map(|setting| format!("{}.{setting}", result.name))
 }
 
 /// Names of the paths with a property.

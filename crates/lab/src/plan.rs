@@ -29,6 +29,7 @@ use crate::limits::{
     ARMS_MAX, DATABASE_BASE_BYTES, PAGE_CACHE_MIB_MAX, REPEATS_MAX, RUN_GROWTH_BYTES, SECONDS_MAX, USERS_MAX, WAREHOUSE_BYTES,
     WAREHOUSES_MAX,
 };
+use crate::paths;
 
 pub use arm::{Arm, PathSpec};
 use bounds::within;
@@ -209,7 +210,8 @@ impl Plan {
         for arm in &self.arms {
             if !seen.insert(&arm.id) {
                 let what = format!("compare two paths named \"{}\"", arm.id);
-                return Err(LabError::plan(what, "give each a label: --path local:a --path local:b"));
+                let first = paths::ALL[0].name();
+                return Err(LabError::plan(what, &format!("give each a label: --path {first}:a --path {first}:b")));
             }
             let (what, database) = (format!("use the layout {}", arm.layout), self.database.system());
             if arm.layout.archives_log() && !database.archives_log() {

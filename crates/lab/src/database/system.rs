@@ -69,6 +69,11 @@ pub(crate) trait System: Sync {
     /// The activity of a session with this wait event; `None` for an event that it does not have.
     fn activity(&self, event: &str) -> Option<SessionState>;
 
+    /// The part of the prediction's model that a wait event is time of; `None` for an event without one.
+    fn modelled(&self, _event: &str) -> Option<Modelled> {
+        None
+    }
+
     /// What to try next if sessions wait for it.
     fn advice(&self) -> Advice;
 
@@ -76,6 +81,15 @@ pub(crate) trait System: Sync {
     fn rule_target(&self) -> Option<RuleTarget> {
         None
     }
+}
+
+/// Parts of the prediction's model that are fitted from wait events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Modelled {
+    /// A flush of the log.
+    LogFlush,
+    /// A lock of a row or a table.
+    Lock,
 }
 
 /// What to try next if sessions wait for the database itself.

@@ -68,8 +68,8 @@ pub fn compare(cache: &Cache, order: &Order, output: [Box<dyn Write + Send>; 2])
     };
     let work = Work::make_below(&order.disk_base)?;
     let bytes = GUEST_DISK_BYTES_MIN.max(order.needed_bytes.saturating_mul(DISK_PER_NEED));
-    // Only the Fibre Channel target uses the second one.
-    let disks = ["disk", "fc-disk"].map(|name| work.path(name));
+    // The second one is for a path whose storage is a disk of the guest.
+    let disks = ["disk", "second-disk"].map(|name| work.path(name));
     for disk in &disks {
         File::create_new(disk).and_then(|file| file.set_len(bytes)).map_err(LabError::file("create", disk))?;
     }

@@ -10,6 +10,7 @@ use std::sync::mpsc;
 
 use results::filer_stats::FilerStats;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::error::LabError;
@@ -31,8 +32,6 @@ pub(super) struct FilerOrder<'a> {
     pub(super) log: PathBuf,
     /// Loopback addresses at which it serves NFS: 127.0.0.1 and the following ones.
     pub(super) addresses: u32,
-    /// Number of portals at which it also serves iSCSI; 0 for none.
-    pub(super) portals: u32,
     /// Modelled medium that causes its delays.
     pub(super) medium: Option<&'a str>,
     /// Further options of the command.
@@ -45,14 +44,11 @@ struct Ready {
     nfs: String,
     /// Addresses at which it serves NFS.
     listen: Vec<SocketAddr>,
-    /// URL of its target, without a LUN; `None` if it does not serve iSCSI.
-    iscsi: Option<String>,
-    /// Addresses of its portals, in the order of their portal groups.
-    #[serde(default)]
-    portals: Vec<SocketAddr>,
     /// Its export by the name of its volume.
     volumes: BTreeMap<String, String>,
     admin: PathBuf,
+    #[serde(flatten)]
+    others: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Filer {
@@ -63,9 +59,6 @@ impl Filer {
         command.arg("--admin").arg(order.state.join("admin.sock")).args(order.options).current_dir("/");
         for number in 1..=order.addresses {
             command.arg("--listen").arg(format!("127.0.0.{number}:0"));
-        }
-        for _ in 0..order.portals {
-            command.args(["--iscsi", "127.0.0.1:0"]);
         }
         if let Some(medium) = order.medium {
             command.args(["--medium", medium]);
@@ -118,15 +111,9 @@ impl Filer {
         self.ready.volumes.keys().next().map_or("", String::as_str)
     }
 
-    /// Name of its iSCSI target.
-    pub(super) fn target(&self) -> Result<&str, LabError> {
-        let name = self.ready.iscsi.as_deref().and_then(|url| url.rsplit('/').next());
-        name.ok_or_else(|| LabError::Filer { what: "its iSCSI target", detail: "it has none".to_owned() })
-    }
-
-    /// Addresses of its portals, in the order of their portal groups.
-    pub(super) fn portals(&self) -> &[SocketAddr] {
-        &self.ready.portals
+    /// Another value that it reported when it was ready, such as the address of a service; `None` without one of this form.
+    pub(super) fn reported<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        T::deserialize(self.ready.others.get(name)?).ok()
     }
 
     /// Its counters since its start.

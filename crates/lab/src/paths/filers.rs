@@ -39,7 +39,6 @@ fn start(directory: &Path, name: &str, addresses: u32, order: &StartOrder<'_>) -
         state: &order.work.path("state").join(name),
         log: order.work.path("logs").join(format!("filer-{}-{name}.log", order.sequence)),
         addresses,
-        portals: 0,
         medium: order.medium,
         options: &Knob::arguments(order.tuning.of(FILER)),
     };

@@ -26,6 +26,10 @@ impl StoragePath for Local {
         None
     }
 
+    fn is_target(&self, text: &str) -> bool {
+        text.starts_with('/')
+    }
+
     fn layers(&self) -> Layers {
         Layers { file_system: None, client: "Kernel file system", network: None, server: None }
     }

@@ -64,6 +64,21 @@ pub(crate) trait StoragePath: Sync {
         None
     }
 
+    /// Whether a text without a path's name can only be a target of this path.
+    fn is_target(&self, _text: &str) -> bool {
+        false
+    }
+
+    /// What a reader of processor times must know: work of this path that is counted as the database's; a sentence.
+    fn counted_as_database(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The path against which a published report measured this one.
+    fn reported_against(&self) -> Option<Reported> {
+        None
+    }
+
     /// Whether a tuning may have settings of this path, in a layer with its name.
     fn has_settings(&self) -> bool {
         false
@@ -89,6 +104,11 @@ pub(crate) trait StoragePath: Sync {
 
     /// What to set so that more calls or commands of its client are in flight; `None` if nothing limits them.
     fn more_in_flight(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Its setting for the number of slots that calls in flight share; `None` if it has no such setting.
+    fn slots_setting(&self) -> Option<&'static str> {
         None
     }
 
@@ -207,6 +227,17 @@ impl fmt::Display for WhyNot {
             Self::Lacks(reason) => formatter.write_str(reason),
         }
     }
+}
+
+/// A ratio of two paths in a published report.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reported {
+    /// Name of the other path.
+    pub(crate) against: &'static str,
+    /// Orders divided by those of the other path.
+    pub(crate) orders_ratio: &'static str,
+    /// Where it is reported.
+    pub(crate) source: &'static str,
 }
 
 /// Names of the layers of a path between the database and the medium.

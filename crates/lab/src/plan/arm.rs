@@ -86,9 +86,8 @@ impl FromStr for PathSpec {
 
     fn from_str(text: &str) -> Result<Self, LabError> {
         let text = text.trim();
-        let kind = [("/", "local"), ("nfs://", "dnfs")].into_iter().find(|(start, _)| text.starts_with(start));
-        if let Some((_, kind)) = kind {
-            let hint = format!("write {kind}={text}");
+        if let Some(kind) = paths::ALL.iter().find(|path| path.is_target(text)) {
+            let hint = format!("write {}={text}", kind.name());
             return Err(LabError::plan(format!("measure {text}: its kind of path is missing"), &hint));
         }
         let (left, target) = match text.split_once('=') {

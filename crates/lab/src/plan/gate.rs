@@ -22,7 +22,8 @@ pub(super) fn read(section: &BTreeMap<String, f64>) -> Result<Vec<ShareGate>, La
     let gate = |(key, least): (&String, &f64)| {
         let path = key.strip_suffix(SHARE_OF_FIRST).and_then(paths::find);
         path.map(|path| ShareGate { path: path.name().to_owned(), least: *least }).ok_or_else(|| {
-            let form = format!("gates are NAME{SHARE_OF_FIRST}, with the name of a path: dnfs{SHARE_OF_FIRST}");
+            let form =
+                format!("gates are NAME{SHARE_OF_FIRST}, with the name of a path: {}{SHARE_OF_FIRST}", paths::EXAMPLE.name());
             LabError::plan(format!("test the gate \"{key}\""), &form)
         })
     };

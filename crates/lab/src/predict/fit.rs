@@ -9,7 +9,10 @@ use super::calibrate::calibrate;
 use super::locks::Locks;
 use super::model::{SpindleWrites, Storage, System};
 use super::steady::FLUSH_CALLS;
+use crate::database::kind::DatabaseKind;
+use crate::database::system::Modelled;
 use crate::error::LabError;
+use crate::paths;
 
 /// Iterations that remove, from the times of reads and flushes, the waiting for processors that the fitted system predicts.
 const STRETCH_ROUNDS: u32 = 10;
@@ -166,7 +169,7 @@ fn measured(comparison: &Comparison, arm: &PathResult, sums: &Sums<'_>) -> (Syst
         flush_s: flush.all_s - flush.path_s,
         writes,
         write_path_s,
-        locks: Locks::fit(sums.of(lock_share) / sums.runs.len() as f64, users, rows),
+        locks: Locks::fit(sums.of(|run| wait_share(run, Modelled::Lock)) / sums.runs.len() as f64, users, rows),
         ..System::default()
     };
     (system, by_client)
@@ -215,10 +218,7 @@ fn flush_times(arm: &PathResult, sums: &Sums<'_>) -> Times {
 /// Time of one flush, from the sessions that waited for the log in the samples. A commit that arrives during a flush waits for the
 /// next one: a single session waits for one flush, many sessions for one and a half on average.
 fn logged_s(sums: &Sums<'_>) -> f64 {
-    let share = |run: &Run| -> f64 {
-        let log = run.waits.iter().filter(|(event, _)| event.starts_with("IO:WAL") || *event == "LWLock:WALWrite");
-        log.map(|(_, part)| part).sum::<f64>() * run.measured_s
-    };
+    let share = |run: &Run| -> f64 { wait_share(run, Modelled::LogFlush) * run.measured_s };
     let users_s = sums.of(share) * f64::from(sums.users);
     let present = users_s / sums.seconds;
     over(users_s, sums.orders * commits(sums)) / (1.5 - 0.5 / present.max(1.0))
@@ -379,12 +379,15 @@ fn words(system: &System, closing: String, read_s: f64, by_client: bool) -> Vec<
 /// Slots of the configuration: as the NFS client reports, else as its tuning sets them.
 pub(crate) fn slots(comparison: &Comparison, arm: &PathResult) -> Option<u32> {
     let said = arm.slot_use.as_ref().map(|slots| slots.slots).filter(|slots| *slots > 0);
-    let tuned = |tunings: &BTreeMap<String, String>| tunings.get("dnfs.slots")?.parse().ok();
+    let knob = paths::slots_knob(arm);
+    let tuned = |tunings: &BTreeMap<String, String>| tunings.get(knob.as_deref()?)?.parse().ok();
     said.or_else(|| comparison.tunings.get(&arm.tuning).and_then(tuned))
 }
 
-fn lock_share(run: &Run) -> f64 {
-    run.waits.iter().filter(|(event, _)| event.starts_with("Lock:")).map(|(_, part)| part).sum()
+/// Share of the sessions' time in waits of a part of the model.
+fn wait_share(run: &Run, of: Modelled) -> f64 {
+    let is_of = |event: &str| DatabaseKind::all().any(|database| database.system().modelled(event) == Some(of));
+    run.waits.iter().filter(|(event, _)| is_of(event)).map(|(_, part)| part).sum()
 }
 
 #[cfg(test)]

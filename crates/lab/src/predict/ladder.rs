@@ -7,6 +7,7 @@ use results::judgement::Prediction;
 use super::cache::ColdStart;
 use super::fit::{Fit, fit, slots};
 use super::model::System;
+use crate::paths;
 
 /// Busy share of the processors above which they hide all other times from a fit.
 const BUSY_FOR_FIT_MAX: f64 = 0.85;
@@ -120,7 +121,7 @@ fn usable(path: &PathResult) -> bool {
 fn alike(comparison: &Comparison, one: &PathResult, other: &PathResult) -> bool {
     let knobs = |path: &PathResult| {
         let mut knobs = comparison.tunings.get(&path.tuning).cloned().unwrap_or_default();
-        knobs.remove("dnfs.slots");
+        paths::slots_knob(path).map(|knob| knobs.remove(&knob));
         knobs
     };
     (&one.name, &one.label, &one.target, &one.medium, &one.layout_name)

@@ -9,9 +9,16 @@ use super::rows::{self, Row};
 use super::section::{Section, Table, arm_cell, facet_heading, swatch};
 use super::view::View;
 use super::words::{CPU, WITHOUT_FILER, escape, figure};
+use crate::paths;
 
-const LEAD: &str = "Processor seconds that 1,000 orders cost, by who spent them; full colour is user time, light is time in the \
-    kernel. The Direct NFS client runs inside the database's processes and is part of the database. Shorter is better.";
+fn lead() -> String {
+    let in_database: String =
+        paths::ALL.iter().filter_map(|path| path.counted_as_database()).map(|text| format!(" {text}")).collect();
+    format!(
+        "Processor seconds that 1,000 orders cost, by who spent them; full colour is user time, light is time in the \
+         kernel.{in_database} Shorter is better."
+    )
+}
 
 /// Owners in the order of their colours; others follow in order of appearance.
 const OWNERS: [&str; 4] = ["database", "client", "filer", "driver"];
@@ -29,7 +36,7 @@ pub(crate) fn section(view: &View<'_>) -> Option<Section> {
     if !body.is_empty() {
         body = legend(&owners) + &body + &table(view, &owners).html();
     }
-    Section::new("cpu", "Processor time for 1,000 orders", LEAD, body)
+    Section::new("cpu", "Processor time for 1,000 orders", lead(), body)
 }
 
 fn owners<'a>(view: &View<'a>) -> Vec<&'a str> {

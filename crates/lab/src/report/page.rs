@@ -10,16 +10,22 @@ use super::view::{self, View};
 use super::words::{CPU, ORDERS, WITHOUT_FILER, bottleneck_words, escape, figure, interval_words, micros, script_json};
 use super::{bars, cpu, curve, disclosure, findings, ladder, latency, proof, regimes, response, series, stack, traffic, tunings};
 use crate::error::LabError;
+use crate::paths;
 
 pub(super) const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// Explanation of the page's terms, before the first figure.
-const TERMS: &str = "<p class=\"faint\"><b>Orders</b>: New-Order transactions that were committed, the unit of the load. \
-    <b>Path</b>: the way from database to storage, such as local disk or Direct NFS; where a plan varies tuning, layout, medium or load, \
-    each combination counts as one. <b>Without filer</b>: the processor time of the database's host alone. <b>Proof of path</b>: the \
-    bytes the database says it read, compared with those counted on the path, so that no figure is attributed to a path its reads \
-    did not take.</p>\n";
+fn terms() -> String {
+    let (local, example) = (paths::ALL[0].title(), paths::EXAMPLE.title());
+    format!(
+        "<p class=\"faint\"><b>Orders</b>: New-Order transactions that were committed, the unit of the load. \
+         <b>Path</b>: the way from database to storage, such as {local} or {example}; where a plan varies tuning, layout, medium or load, \
+         each combination counts as one. <b>Without filer</b>: the processor time of the database's host alone. <b>Proof of path</b>: the \
+         bytes the database says it read, compared with those counted on the path, so that no figure is attributed to a path its reads \
+         did not take.</p>\n"
+    )
+}
 
 type Part = fn(&View<'_>) -> Option<Section>;
 
@@ -131,7 +137,7 @@ fn header(view: &View<'_>) -> String {
         let _ = writeln!(head, "<p>{}</p>", escape(sentence));
     }
     head += &notes(view);
-    head += TERMS;
+    head += &terms();
     head + "</header>\n"
 }
 

@@ -6,7 +6,7 @@ use results::compare::{CachingClass, Comparison, PathResult, PathStatus};
 
 use crate::paths;
 use crate::paths::storage_path::PathRef;
-use crate::report::nfs_clients;
+use crate::report::reported_ratio;
 pub(crate) use crate::report::words::name;
 
 /// Number of colours; a seventh path uses the first one again.
@@ -126,7 +126,7 @@ pub(crate) fn notes(comparison: &Comparison) -> Vec<String> {
     // The record's own note already states this for configurations with different caches.
     let said = comparison.notes.iter().any(|note| note.ends_with("reads must not be compared"));
     let read_source = read_source_note(comparison).filter(|_| !said);
-    comparison.notes.iter().cloned().chain(read_source).chain(nfs_clients::lines(comparison)).collect()
+    comparison.notes.iter().cloned().chain(read_source).chain(reported_ratio::lines(comparison)).collect()
 }
 
 /// The sentence about the sources of reads; `None` if all configurations read from the same source.

@@ -7,6 +7,7 @@ mod architecture;
 mod crates;
 mod cycles;
 mod modules;
+mod names;
 mod pages;
 mod peers;
 mod phrases;

@@ -38,6 +38,11 @@ impl Modules {
         modules
     }
 
+    /// Every file of it.
+    pub(crate) fn files(&self) -> BTreeSet<&Path> {
+        self.by_names.values().map(|module| &*module.file).collect()
+    }
+
     /// Each file with the files from which it imports.
     pub(crate) fn imports(&self) -> BTreeMap<&Path, BTreeSet<&Path>> {
         let mut found: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();

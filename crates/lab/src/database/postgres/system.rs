@@ -11,7 +11,7 @@ use super::Postgres;
 use super::alter_system;
 use super::binaries::parse_major;
 use crate::database::engine::Engine;
-use crate::database::system::{Advice, RuleTarget, System};
+use crate::database::system::{Advice, Modelled, RuleTarget, System};
 use crate::error::LabError;
 use crate::plan::{Knob, Knobs};
 
@@ -91,6 +91,15 @@ impl System for PostgresSystem {
             _ if event.starts_with("Client:") => SessionState::Client,
             _ => return None,
         })
+    }
+
+    fn modelled(&self, event: &str) -> Option<Modelled> {
+        match event {
+            "LWLock:WALWrite" => Some(Modelled::LogFlush),
+            _ if event.starts_with("IO:WAL") => Some(Modelled::LogFlush),
+            _ if event.starts_with("Lock:") => Some(Modelled::Lock),
+            _ => None,
+        }
     }
 
     fn advice(&self) -> Advice {

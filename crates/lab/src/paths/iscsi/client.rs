@@ -1,5 +1,6 @@
 //! The initiator that attaches the LUNs of a part, and the attached disks.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use super::attached_lun::{AttachedLun, LunHost};
@@ -51,8 +52,12 @@ impl Client {
     }
 
     pub(super) fn attach(&self, order: AttachOrder<'_>) -> Result<Attached, LabError> {
-        let target = order.filer.target()?;
-        let portals = order.filer.portals();
+        // A URL without a LUN, which ends with the name of the target.
+        let url: String = order.filer.reported("iscsi").unwrap_or_default();
+        let target = url.rsplit('/').next().filter(|name| !name.is_empty());
+        let target = target.ok_or_else(|| LabError::Filer { what: "its iSCSI target", detail: "it has none".to_owned() })?;
+        // In the order of their portal groups.
+        let portals: Vec<SocketAddr> = order.filer.reported("portals").unwrap_or_default();
         match self {
             Self::Kernel { root } => {
                 // Each portal of a filer is a portal group, in their order (RFC 7143 4.2.3).

@@ -49,14 +49,15 @@ impl Luns {
     }
 
     fn serve(&self, part: Part, medium: Option<&str>, options: &[String], log: &str) -> Result<Filer, LabError> {
+        let portals = (0..self.settings.portals_of(self.client.kind())).flat_map(|_| ["--iscsi", "127.0.0.1:0"]);
+        let options: Vec<String> = options.iter().cloned().chain(portals.map(str::to_owned)).collect();
         let order = FilerOrder {
             directory: &self.volume(part),
             state: &self.volumes.join(part.name()).join("state"),
             log: self.logs.join(format!("{log}-{}.log", part.name())),
             addresses: 1,
-            portals: self.settings.portals_of(self.client.kind()),
             medium,
-            options,
+            options: &options,
         };
         Filer::start(&self.program, order)
     }

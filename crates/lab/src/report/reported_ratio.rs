@@ -1,23 +1,27 @@
-//! Direct NFS compared with the kernel's NFS client if nothing else differs, beside the ratio that TR-3700 reports.
+//! Two paths that a published report compared, if nothing else differs, beside the ratio of the report.
 
 use results::compare::{Comparison, PathResult, PathStatus};
 
+use crate::paths;
+use crate::paths::storage_path::Reported;
 use crate::report::words;
 
-/// Orders of Direct NFS over those of kernel NFS: 60,924 and 48,210 OETs. Source: TR-3700 section 3.2, figure 9, and 3.3.
-const REPORTED: &str = "1.264";
 /// Busy share of the processors above which a ratio may be a ratio of processors.
 const BUSY_MAX: f64 = 0.6;
 
-/// A sentence for each pair of configurations that differ only in the client: ratio of the orders, and the cost of an order with each.
+/// A sentence for each pair of configurations that differ only in the path: ratio of the orders, and the cost of an order with each.
 pub(crate) fn lines(comparison: &Comparison) -> Vec<String> {
     let of = |name: &'static str| {
         let measured = |path: &&PathResult| path.status == PathStatus::Measured && path.target.is_none();
         comparison.paths.iter().filter(measured).filter(move |path| path.name == name)
     };
-    let pairs =
-        of("knfs").flat_map(|kernel| of("dnfs").filter(|direct| alike(kernel, direct)).map(move |direct| (direct, kernel)));
-    pairs.filter_map(|(direct, kernel)| line(direct, kernel)).collect()
+    let mut lines = Vec::new();
+    for (path, reported) in paths::ALL.iter().filter_map(|path| Some((path, path.reported_against()?))) {
+        for other in of(reported.against) {
+            lines.extend(of(path.name()).filter(|one| alike(other, one)).filter_map(|one| line(one, other, reported)));
+        }
+    }
+    lines
 }
 
 /// Whether two configurations differ only in the path.
@@ -29,26 +33,28 @@ fn alike(one: &PathResult, other: &PathResult) -> bool {
         && one.label == other.label
 }
 
-fn line(direct: &PathResult, kernel: &PathResult) -> Option<String> {
+fn line(one: &PathResult, other: &PathResult, reported: Reported) -> Option<String> {
     let oets = |path: &PathResult| path.oets_per_minute.as_ref().map(|oets| oets.mean).filter(|mean| *mean > 0.0);
-    let ratio = oets(direct)? / oets(kernel)?;
-    let both = |figure: fn(&PathResult) -> Option<f64>, digits: usize| match (figure(direct), figure(kernel)) {
-        (Some(direct), Some(kernel)) => format!("{direct:.digits$} against {kernel:.digits$}"),
+    let ratio = oets(one)? / oets(other)?;
+    let both = |figure: fn(&PathResult) -> Option<f64>, digits: usize| match (figure(one), figure(other)) {
+        (Some(one), Some(other)) => format!("{one:.digits$} against {other:.digits$}"),
         _ => "not counted".to_owned(),
     };
     let busy = |path: &PathResult| path.cpu.as_ref().map_or(0.0, |cpu| cpu.host_busy_share);
-    let limit = if busy(direct).max(busy(kernel)) > BUSY_MAX { ", so the ratio may be theirs" } else { "" };
+    let limit = if busy(one).max(busy(other)) > BUSY_MAX { ", so the ratio may be theirs" } else { "" };
     Some(format!(
-        "{} does {ratio:.2} times the orders of {} ({REPORTED} in TR-3700, figure 9); for an order {} RPCs, {} KB on the wire, {} context \
+        "{} does {ratio:.2} times the orders of {} ({} in {}); for an order {} RPCs, {} KB on the wire, {} context \
          switches of the whole host; {}; processors {:.0} % busy against {:.0} %{limit}",
-        words::name(direct),
-        words::name(kernel),
+        words::name(one),
+        words::name(other),
+        reported.orders_ratio,
+        reported.source,
         both(calls_per_order, 1),
         both(|path| path.wire_bytes_per_order.map(|bytes| bytes / 1e3), 0),
         both(|path| path.context_switches_per_order.get("host").copied(), 0),
-        slots(direct, kernel),
-        busy(direct) * 100.0,
-        busy(kernel) * 100.0,
+        slots(one, other),
+        busy(one) * 100.0,
+        busy(other) * 100.0,
     ))
 }
 
@@ -59,12 +65,12 @@ fn calls_per_order(path: &PathResult) -> Option<f64> {
     (orders > 0 && calls > 0).then(|| calls as f64 / orders as f64)
 }
 
-fn slots(direct: &PathResult, kernel: &PathResult) -> String {
+fn slots(one: &PathResult, other: &PathResult) -> String {
     let of = |path: &PathResult| {
         let bounded = path.slot_use.as_ref().filter(|slots| slots.slots > 0);
         bounded.map_or_else(|| "no bound".to_owned(), |slots| format!("{:.1} of {}", slots.mean, slots.slots))
     };
-    format!("calls under way {} against {}", of(direct), of(kernel))
+    format!("calls under way {} against {}", of(one), of(other))
 }
 
 #[cfg(test)]

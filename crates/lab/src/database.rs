@@ -5,6 +5,8 @@
 //! A new database is a file in `database/` and its two lines here.
 
 pub(crate) mod cluster;
+#[cfg(test)]
+mod dummy;
 pub(crate) mod engine;
 pub(crate) mod kind;
 mod mariadb;
@@ -15,7 +17,12 @@ pub(crate) mod system;
 use system::SystemRef;
 
 /// Every database, the default first.
-pub(crate) static ALL: &[SystemRef] = &[&postgres::system::PostgresSystem, &mariadb::system::MariaDbSystem];
+pub(crate) static ALL: &[SystemRef] = &[
+    &postgres::system::PostgresSystem,
+    &mariadb::system::MariaDbSystem,
+    #[cfg(test)]
+    &dummy::DummySystem,
+];
 
 /// Sessions with a server that the user named, in which records are kept.
 pub(crate) use postgres::client as sql;

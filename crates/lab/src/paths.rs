@@ -11,6 +11,8 @@
 mod block;
 mod device;
 pub(crate) mod dnfs;
+#[cfg(test)]
+mod dummy;
 pub(crate) mod exec;
 mod fc;
 mod filer;
@@ -34,7 +36,16 @@ use crate::plan::Layout;
 use storage_path::{PathRef, StoragePath};
 
 /// Every path, in the order of a report.
-pub(crate) static ALL: &[PathRef] = &[&local::Local, &dnfs::Dnfs, &iscsi::MILLRACE, &knfs::Knfs, &fc::FC, &block::Block];
+pub(crate) static ALL: &[PathRef] = &[
+    &local::Local,
+    &dnfs::Dnfs,
+    &iscsi::MILLRACE,
+    &knfs::Knfs,
+    &fc::FC,
+    &block::Block,
+    #[cfg(test)]
+    &dummy::Dummy,
+];
 
 /// Ends what a killed comparison left on this host for a work directory of Millrace, on all paths. `program` is this program.
 ///

@@ -3,14 +3,12 @@
 use std::path::Path;
 use std::rc::Rc;
 
-use results::compare::DatabaseSystem;
-
 use crate::compare::journal::Journal;
 use crate::compare::out_directory::OutDirectory;
 use crate::compare::request::Request;
 use crate::compare::{load_search, option_check};
 use crate::database::engine::Engine;
-use crate::database::kind::DatabaseKind;
+use crate::database::kind::{DatabaseKind, title_of};
 use crate::error::LabError;
 use crate::guest;
 use crate::history::last::Last;
@@ -180,7 +178,7 @@ fn check_baseline(request: &Request) -> Result<(), LabError> {
         check_guest(baseline.environment.guest.as_deref(), guest::label())?;
     }
     let (now, before) = (request.plan.database.title(), request.baseline.as_ref().map(|baseline| &baseline.plan.database));
-    match before.map(DatabaseSystem::title).filter(|before| *before != now) {
+    match before.map(title_of).filter(|before| *before != now) {
         Some(before) => Err(LabError::plan(
             format!("hold {now} against a baseline of {before}"),
             "--gate names a record of the same database; millrace diff shows two of different ones",

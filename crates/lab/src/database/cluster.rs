@@ -181,3 +181,32 @@ impl Server {
         self.processes.into_iter().rev().try_for_each(|process| process.stop(self.stop_signal, DATABASE_STOP_MAX))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::database::kind::DatabaseKind;
+    use crate::sys;
+
+    #[test]
+    fn a_database_of_several_processes_is_started_in_order_and_stopped_backwards() {
+        let base = tempfile::tempdir().unwrap();
+        let place = ClusterPlace {
+            engine: DatabaseKind::named("dummydb").system().find(None).unwrap(),
+            user: sys::user_by_uid(sys::effective_uid()).unwrap(),
+            socket_directory: base.path().to_owned(),
+            runtime_directory: base.path().to_owned(),
+        };
+        let log = base.path().join("database.log");
+        let mut server = place.start(&[], base.path(), &[], log.clone()).unwrap();
+        assert_eq!(server.pids().len(), 2);
+        assert!(place.engine.endpoint(base.path()).socket.exists(), "sessions are opened at the endpoint");
+        let counters = server.session().counters().unwrap();
+        assert_eq!(place.engine.read_bytes(&counters, 4096), 3 * 4096);
+        server.expect_alive().unwrap();
+        assert!(server.bytes_from_read_calls().unwrap().is_some_and(|bytes| bytes > 0));
+        server.stop().unwrap();
+        let stopped = |file: &Path| std::fs::read_to_string(file).unwrap();
+        assert!(stopped(&log).contains("stopped") && stopped(&base.path().join("database.1.log")).contains("stopped"));
+    }
+}

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
+use results::compare::DatabaseSystem;
+
 use crate::database::ALL;
 use crate::database::system::SystemRef;
 use crate::error::LabError;
@@ -93,6 +95,12 @@ impl FromStr for DatabaseKind {
     }
 }
 
+/// Title of the database of a record; its name if this version does not know it. Records without one are of the default database.
+pub(crate) fn title_of(recorded: &DatabaseSystem) -> &str {
+    let name = Some(recorded.as_str()).filter(|name| !name.is_empty()).unwrap_or(DatabaseKind::default().name());
+    DatabaseKind::all().find(|kind| kind.name() == name).map_or(name, |kind| kind.title())
+}
+
 /// Missing packages by Debian's names; empty if the database's programs are installed, or a directory is given.
 #[must_use]
 pub fn missing_packages(kind: DatabaseKind, chosen: Option<&Path>) -> Vec<&'static str> {
@@ -104,12 +112,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_database_of_a_record_has_its_title_and_an_unknown_one_its_name() {
+        let titles = ["", "postgresql", "mariadb", "oracle"].map(|name| title_of(&DatabaseSystem::from(name)).to_owned());
+        assert_eq!(titles, ["PostgreSQL", "PostgreSQL", "MariaDB", "oracle"]);
+    }
+
+    #[test]
     fn databases_are_read_and_written_alike_and_others_refused_with_the_known_ones() {
         for kind in DatabaseKind::all() {
             assert_eq!(kind.name().parse::<DatabaseKind>().unwrap(), kind);
         }
         let error = "mysql".parse::<DatabaseKind>().unwrap_err();
         assert_eq!(error.to_string(), "compare with the database \"mysql\"");
-        assert_eq!(error.hint(), Some("databases are postgresql and mariadb"));
+        assert_eq!(error.hint(), Some("databases are postgresql and mariadb and dummydb"));
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use results::compare::{Comparison, PathResult};
 use results::environment::Environment;
 
+use crate::database::kind::title_of;
 use crate::paths;
 
 /// Allowed difference of the buffers' share of the database: both are rounded to complete files and mebibytes.
@@ -37,7 +38,7 @@ impl Conditions {
             ("driver threads", plan.driver_threads.to_string()),
             ("warehouses", plan.warehouses.to_string()),
             ("run", format!("{} s after {} s", plan.seconds, plan.warmup_seconds)),
-            ("database", plan.database.title().to_owned()),
+            ("database", title_of(&plan.database).to_owned()),
             ("host", host(place)),
             ("guest", place.guest.clone().unwrap_or_default()),
             ("store", place.store.file_system.clone()),

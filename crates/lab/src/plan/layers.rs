@@ -112,8 +112,7 @@ mod tests {
     #[test]
     fn unknown_layers_and_settings_and_quotes_are_refused_by_name() {
         let unknown = toml::from_str::<Tuning>("[dnfz]\nslots = 4").unwrap_err();
-        let known =
-            "unknown field `dnfz`, expected one of `database`, `dnfs`, `iscsi`, `knfs`, `fc`, `kernel`, `filer`, `orders`";
+        let known = "unknown field `dnfz`, expected one of `database`, `dnfs`, `iscsi`, `knfs`, `fc`, `dummy`, `kernel`, `filer`, `orders`";
         assert_eq!(unknown.message(), known);
         assert_eq!(unknown.span(), Some(1..5), "the name has the fault, not the whole tuning");
         let wrong: Tuning = toml::from_str("[dnfs]\nslotz = 4").unwrap();

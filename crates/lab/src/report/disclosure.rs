@@ -7,6 +7,7 @@ use results::compare::Comparison;
 use super::section::{Section, Table, term};
 use super::view::View;
 use super::words::{bytes, escape, figure};
+use crate::database::kind::title_of;
 
 const LEAD: &str = "Everything needed to repeat this: host, store, database with each setting not at its built-in default, and \
     the plan as it was carried out. Names of hosts and users are not recorded.";
@@ -54,7 +55,7 @@ fn host(comparison: &Comparison) -> String {
             "database",
             format!(
                 "{} {} as user {}",
-                escape(comparison.plan.database.title()),
+                escape(title_of(&comparison.plan.database)),
                 unknown(&environment.database_version),
                 unknown(&environment.database_user)
             ),

@@ -4,6 +4,7 @@ use results::compare::{Comparison, Run, SessionState};
 
 use super::view::{Arm, read_source};
 use super::words::{bytes, figure, grouped, micros};
+use crate::database::kind::title_of;
 use crate::judge;
 use crate::paths;
 use crate::paths::storage_path::{Layers, StoragePath};
@@ -60,7 +61,7 @@ pub(crate) fn of(arm: &Arm<'_>, comparison: &Comparison) -> Vec<Layer> {
     database.extend(cost("database"));
     let mut layers = vec![
         Layer { name: "Order-entry driver".to_owned(), facts: driver, kind: "driver" },
-        Layer { name: comparison.plan.database.title().to_owned(), facts: database, kind: "database" },
+        Layer { name: title_of(&comparison.plan.database).to_owned(), facts: database, kind: "database" },
     ];
     layers.extend(below(arm, comparison, cost("filer")));
     layers

@@ -10,6 +10,7 @@ use super::latency::array_words;
 use super::regimes;
 use super::traffic;
 use super::view::{self, View, name, read_source};
+use crate::database::kind::title_of;
 use crate::judge;
 
 use super::words::{
@@ -223,7 +224,7 @@ fn conditions(text: &mut String, comparison: &Comparison) {
         line(&environment.cpu_model),
         line(&environment.store.file_system),
         line(&environment.store.device),
-        line(plan.database.title()),
+        line(title_of(&plan.database)),
         line(&environment.database_version),
         line(&environment.millrace_version),
         line(&comparison.started_utc),

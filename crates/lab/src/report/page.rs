@@ -9,6 +9,7 @@ use super::section::{Section, swatch};
 use super::view::{self, View};
 use super::words::{CPU, ORDERS, WITHOUT_FILER, bottleneck_words, escape, figure, interval_words, micros, script_json};
 use super::{bars, cpu, curve, disclosure, findings, ladder, latency, proof, regimes, response, series, stack, traffic, tunings};
+use crate::database::kind::title_of;
 use crate::error::LabError;
 use crate::paths;
 
@@ -120,7 +121,7 @@ fn header(view: &View<'_>) -> String {
         "<p class=\"faint\">{} · {}, {} warehouses, {} users · {} × {} s \
          on each path, interleaved · {measured} measured{}{} · took {}</p>",
         escape(&comparison.started_utc),
-        escape(plan.database.title()),
+        escape(title_of(&plan.database)),
         plan.warehouses,
         plan.users,
         plan.repeats_done,

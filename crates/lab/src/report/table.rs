@@ -9,6 +9,7 @@ use super::regimes;
 use super::traffic;
 use super::view::{self, name, read_source};
 use super::words::{CPU, ORDERS, WITHOUT_FILER, bottleneck_words, not_counted};
+use crate::database::kind::title_of;
 use crate::judge;
 use crate::paths;
 use crate::predict;
@@ -227,7 +228,7 @@ fn conditions(comparison: &Comparison) -> String {
     format!(
         "{}, {} warehouses ({} MiB), {} MiB of buffers, {} users; runs on each path: {} of {} s after {} s warm-up, interleaved, each \
          from the same restored state. ± is the 95 % interval of the mean.",
-        plan.database.title(),
+        title_of(&plan.database),
         plan.warehouses,
         grouped((plan.database_bytes >> 20) as f64),
         grouped((plan.buffers_bytes >> 20) as f64),

@@ -26,19 +26,6 @@ names! {
     }
 }
 
-impl DatabaseSystem {
-    /// Its name for a sentence. Records without a database are PostgreSQL's.
-    #[must_use]
-    pub fn title(&self) -> &str {
-        match self {
-            Self::Postgresql => "PostgreSQL",
-            Self::MariaDb => "MariaDB",
-            Self::Unknown(name) if name.is_empty() => "PostgreSQL",
-            Self::Unknown(name) => name,
-        }
-    }
-}
-
 /// The default for records of older versions.
 fn postgresql() -> DatabaseSystem {
     DatabaseSystem::Postgresql

@@ -419,7 +419,7 @@ mod tests {
             Overrides { repeats: Some(51), ..Overrides::default() },
             Overrides { paths: Some(vec![]), ..Overrides::default() },
             Overrides { paths: Some(vec!["local".into(), "local".into()]), ..Overrides::default() },
-            Overrides { paths: Some(vec!["nvme".into()]), ..Overrides::default() },
+            Overrides { paths: Some(vec!["floppy".into()]), ..Overrides::default() },
             Overrides { tunings: Some(vec!["warp".into()]), ..Overrides::default() },
             Overrides { loads: Some(vec!["users=0".into()]), ..Overrides::default() },
             Overrides { media: Some(vec!["floppy".into()]), ..Overrides::default() },

@@ -55,7 +55,7 @@ pub struct History {
 pub struct HistorySeries {
     /// Name of the configuration in the newest record.
     pub arm: String,
-    /// The path: `local`, `dnfs`, `iscsi`, `knfs`, `fc` or `block`.
+    /// Name of the storage path: `local`, for example.
     pub path: String,
     /// Conditions that are the same in all its records: database, load, medium, host, by name.
     pub conditions: BTreeMap<String, String>,

@@ -40,7 +40,7 @@ pub enum PathStatus {
 /// Results of one configuration: a storage path with its tuning, layout, medium and load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathResult {
-    /// `local`, `dnfs`, `iscsi`, `knfs`, `fc` or `block`.
+    /// Name of the storage path: `local`, for example. docs/glossary.md lists them.
     pub name: String,
     /// Unique name of the configuration: the path, its label, and what varies within the plan.
     #[serde(default)]

@@ -12,9 +12,7 @@ use std::path::Path;
 
 use crate::error::LabError;
 use crate::paths::placement::{Placement, PlacementOrder};
-use crate::paths::storage_path::{
-    Asked, LUN_IN_FLIGHT, Layers, PageCache, PathRef, StoragePath, WhyNot, not_measurable, refused,
-};
+use crate::paths::storage_path::{Asked, LUN_IN_FLIGHT, Layers, PageCache, PathRef, StoragePath, WhyNot, not_measurable};
 use crate::plan::Knobs;
 use placement::Luns;
 use settings::{IscsiClient, IscsiSettings, NAME};

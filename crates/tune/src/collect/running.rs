@@ -321,7 +321,7 @@ mod tests {
         // The values that the server was started with take precedence over a file that was changed
         // since.
         let pid_file = "7\n/data\n1\n5432\n/run/pg\n";
-        assert!(postgres.ask(1, Some(pid_file), Some(conf)).starts_with("--db 'host=/run/pg port=5432 user="));
+        assert!(postgres.ask(1, Some(pid_file), Some(conf)).contains("--db 'host=/run/pg port=5432 user="));
         let maria = running(Database::Mysql, NOBODY);
         let conf = "[client]\nsocket=/a\n[client-server]\nsocket = /run/my.sock\n[mysqld]\nport=1\n";
         assert_eq!(maria.ask(0, None, Some(conf)), "to ask it, add --db 'mysql://root@localhost/?socket=/run/my.sock'");

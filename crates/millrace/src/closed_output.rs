@@ -2,11 +2,14 @@
 //! the disk is full. `println!` panics in these cases.
 
 use std::any::Any;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind, set_hook, take_hook};
 use std::process::ExitCode;
 
 /// The exit code that a shell reports for a program that SIGPIPE ended: 128 + 13.
 const READER_GONE: u8 = 141;
+/// The context of an error of writing to stdout.
+pub(crate) const TO_STDOUT: &str = "write to stdout";
 
 /// Runs a command. If its output cannot be written, the command ends without a panic message, and
 /// unwinding drops all that it holds.
@@ -25,6 +28,21 @@ pub(crate) fn guarded(command: impl FnOnce() -> ExitCode) -> ExitCode {
         }
         None => resume_unwind(payload),
     })
+}
+
+/// Whether a command failed because the reader of its output has ended. The command writes with the context [`TO_STDOUT`].
+fn is_reader_gone(error: &anyhow::Error) -> bool {
+    let cause = error.root_cause().downcast_ref::<io::Error>().map(io::Error::kind);
+    cause == Some(io::ErrorKind::BrokenPipe) && error.to_string() == TO_STDOUT
+}
+
+/// The exit code of a command that failed.
+pub(crate) fn code_of(error: &anyhow::Error) -> ExitCode {
+    if is_reader_gone(error) {
+        return ExitCode::from(READER_GONE);
+    }
+    crate::error_printing::print_error(error);
+    ExitCode::from(2)
 }
 
 /// The cause of a failed print, if a panic came from one.

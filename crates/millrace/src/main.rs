@@ -46,12 +46,7 @@ fn main() -> ExitCode {
     let matches = with_negative_values(help::command()).try_get_matches_from(arguments);
     let matches = matches.unwrap_or_else(|error| error_printing::exit_with(&error));
     let millrace = Millrace::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    closed_output::guarded(|| {
-        cmd::run(millrace.command).unwrap_or_else(|error| {
-            error_printing::print_error(&error);
-            ExitCode::from(2)
-        })
-    })
+    closed_output::guarded(|| cmd::run(millrace.command).unwrap_or_else(|error| closed_output::code_of(&error)))
 }
 
 /// Accepts `-1` after an option as its value, so that the error names the option's limits and not

@@ -94,9 +94,8 @@ impl ConfigError {
             Self::Exposed { file, .. } => {
                 Some(format!("remove the access of others with chmod o-rwx {}; its group may read it", file.display()))
             }
-            Self::Line { .. } => Some("a list is written [\"…\"], a volume begins with [[volume]]".to_owned()),
             Self::Volume { hint, .. } => hint.clone(),
-            Self::Tls { .. } | Self::Exports(_) => None,
+            Self::Line { .. } | Self::Tls { .. } | Self::Exports(_) => None,
         }
     }
 }

@@ -77,6 +77,9 @@ pub(super) fn in_words(message: &str, key: Option<&str>) -> String {
         };
     }
     let message = message.replace('\n', ", ");
+    if message.starts_with("key with no value") {
+        return format!("{message}: write KEY = VALUE");
+    }
     if message == "duplicate key" {
         return match key {
             Some(key) => format!("{key}: duplicate key: remove one of the two lines"),

@@ -22,6 +22,7 @@ use tune::stored_audit;
 use tune::waivers::{self, Day, Waivers};
 
 use super::output_file;
+use crate::closed_output::TO_STDOUT;
 use crate::error_printing::{hinted, refusal};
 
 pub(super) use gather::{Given, databases, gather_below};
@@ -273,7 +274,7 @@ fn write(args: &AuditArgs, audit: &Audit, look: &Look<'_>) -> anyhow::Result<()>
         Format::Html => report::html(audit, look),
     };
     let Some(file) = &args.out else {
-        return std::io::stdout().write_all(text.as_bytes()).context("write to stdout");
+        return std::io::stdout().write_all(text.as_bytes()).context(TO_STDOUT);
     };
     output_file::write(file, "--out", &text)?;
     eprintln!("{}: {}", file.display(), report::Counts::of(audit, look).words(look));

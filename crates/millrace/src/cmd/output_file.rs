@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
+use crate::closed_output::TO_STDOUT;
 use crate::error_printing::hinted;
 
 /// Writes a file; `option` names it: `--out`. If that fails, an earlier file stays as it was.
@@ -32,7 +33,7 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
 /// As [`write`]; `-` is stdout.
 pub(crate) fn write_or_print(file: &Path, option: &str, text: &str) -> anyhow::Result<()> {
     if file == Path::new("-") {
-        return std::io::stdout().write_all(text.as_bytes()).context("write to stdout");
+        return std::io::stdout().write_all(text.as_bytes()).context(TO_STDOUT);
     }
     write(file, option, text)
 }

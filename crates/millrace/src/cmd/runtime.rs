@@ -33,6 +33,15 @@ pub(super) fn explained(error: SegmentError) -> anyhow::Error {
     }
 }
 
+/// The hint for a command that found no mount, if there are mounts of groups, which it does not search.
+pub(super) fn of_groups() -> Option<String> {
+    let names = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut groups: Vec<_> = names.filter(|path| path.to_string_lossy().starts_with("/dev/shm/millrace-group-")).collect();
+    groups.sort();
+    let first = groups.first()?;
+    Some(format!("mounts of --group have a directory of their own: MILLRACE_RUNTIME_DIR={}", first.display()))
+}
+
 /// A user by name and number.
 pub(super) fn named(uid: u32) -> String {
     lab::user_name(uid).map_or_else(|| format!("uid {uid}"), |name| format!("{name} (uid {uid})"))

@@ -10,6 +10,7 @@ use anyhow::{Context, anyhow};
 use dnfs::mount::MountSpec;
 
 use super::{Args, Environment, Format, parse_mount};
+use crate::closed_output::TO_STDOUT;
 use crate::error_printing::refusal;
 
 mod containers;
@@ -53,7 +54,7 @@ pub(super) fn unit(format: Format, args: &Args) -> anyhow::Result<ExitCode> {
         Format::Compose => containers::compose(&unit)?,
         Format::Env | Format::Kubernetes => containers::pod(&unit)?,
     };
-    std::io::stdout().lock().write_all(text.as_bytes()).context("print")?;
+    std::io::stdout().lock().write_all(text.as_bytes()).context(TO_STDOUT)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -62,7 +63,7 @@ pub(super) fn environment(environment: &Environment) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     for (name, value) in environment {
         let quoted = value.to_string_lossy().replace('\'', r"'\''");
-        writeln!(out, "export {name}='{quoted}'").context("print")?;
+        writeln!(out, "export {name}='{quoted}'").context(TO_STDOUT)?;
     }
     Ok(())
 }

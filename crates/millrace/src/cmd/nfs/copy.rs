@@ -2,6 +2,7 @@
 
 use super::Progress;
 use super::target::Target;
+use crate::closed_output::TO_STDOUT;
 use crate::cmd::interrupts::Interrupts;
 use crate::error_printing::{hinted, refusal};
 use anyhow::{Context, anyhow, bail};
@@ -49,8 +50,7 @@ pub(super) fn cat(args: &Cat) -> anyhow::Result<()> {
         Ok(())
     });
     match (outcome, closed) {
-        (_, Some(ErrorKind::BrokenPipe)) => Ok(()),
-        (Err(error), Some(_)) => Err(error.context("write to stdout")),
+        (Err(error), Some(_)) => Err(error.context(TO_STDOUT)),
         (outcome, _) => outcome.map(|_| ()).with_context(|| format!("read {}", target.url)),
     }
 }
@@ -87,11 +87,6 @@ fn a_directory(from: &str) -> anyhow::Error {
     let hint =
         "copy its files one by one, or all by cp on a mount: millrace exec --mount /mnt/x=nfs://HOST/EXPORT -- cp -r DIR /mnt/x/";
     refusal(format!("copy {from}: it is a directory"), hint)
-}
-
-/// Ignores the error if the reader of stdout has closed it.
-pub(super) fn closed_is_fine(error: io::Error) -> anyhow::Result<()> {
-    if error.kind() == ErrorKind::BrokenPipe { Ok(()) } else { Err(error).context("write to stdout") }
 }
 
 /// Reads a file from its start to its end.

@@ -78,7 +78,8 @@ pub(super) fn run(args: &Counters) -> anyhow::Result<()> {
     };
     if mounts.reports.is_empty() && mounts.unreadable.is_empty() {
         let what = format!("show counters: no mount of this user found below {}", runtime.display());
-        return Err(refusal(what, "run a program with millrace exec first; root sees its own mounts, not those of other users"));
+        let own = "run a program with millrace exec first; root sees its own mounts, not those of other users";
+        return Err(refusal(what, runtime::of_groups().unwrap_or_else(|| own.to_owned())));
     }
     let count = mounts.reports.len();
     if !args.all && args.runtime_dir.is_none() {

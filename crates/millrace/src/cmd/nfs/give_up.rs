@@ -97,7 +97,10 @@ pub(super) fn run(args: &GiveUp) -> anyhow::Result<()> {
             );
             return Err(refusal(format!("give up {mount}: this user has no such mount"), hint));
         }
-        return report(args, None, Outcome::Nothing, &[], || "nothing to give up: this user has no mount".to_owned());
+        return report(args, None, Outcome::Nothing, &[], || {
+            let hint = runtime::of_groups().map(|hint| format!("; {hint}")).unwrap_or_default();
+            format!("nothing to give up: this user has no mount{hint}")
+        });
     };
     let what = || format!("give up {}", found.name);
     if !args.force && is_used(&found)? {

@@ -1,6 +1,7 @@
 //! `ls` and `stat`.
 
 use super::target::Target;
+use crate::closed_output::TO_STDOUT;
 use anyhow::{Context, ensure};
 use dnfs::file::{DirectoryPosition, FileTime};
 use dnfs::{Attributes, Client, FileHandle, FileKind};
@@ -70,11 +71,9 @@ pub(super) fn ls(args: &Ls) -> anyhow::Result<()> {
             Some(attributes) if args.long => long_line(&name, attributes),
             _ => name.into_owned(),
         };
-        if let Err(error) = writeln!(out, "{line}") {
-            return super::copy::closed_is_fine(error);
-        }
+        writeln!(out, "{line}").context(TO_STDOUT)?;
     }
-    out.flush().or_else(super::copy::closed_is_fine)
+    out.flush().context(TO_STDOUT)
 }
 
 pub(super) fn stat(args: &Stat) -> anyhow::Result<()> {

@@ -15,19 +15,21 @@ const HINT: &str = "name a file that this user may write, in a directory that is
 /// The sticky bit, which /tmp has: a user may not rename over another user's file in such a directory.
 const STICKY: u32 = 0o1000;
 
-/// The file of a record.
+/// The file of a record. A symbolic link is followed. What is no regular file, such as /dev/stdout, is written directly.
 pub(super) struct RecordFile {
     path: PathBuf,
     /// A file beside it, which is written and then renamed, so that a reader never sees half a record.
-    part: PathBuf,
+    /// `None` for what is no regular file.
+    part: Option<PathBuf>,
 }
 
 impl RecordFile {
     /// Fails if the file could not be written at the end.
     pub(super) fn prepare(path: &Path) -> anyhow::Result<Self> {
-        let mut part = path.as_os_str().to_owned();
-        part.push(".part");
-        let file = Self { path: path.to_owned(), part: part.into() };
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let is_special = fs::metadata(&path).is_ok_and(|found| !found.is_file() && !found.is_dir());
+        let part = (!is_special).then(|| PathBuf::from([path.as_os_str(), ".part".as_ref()].join(std::ffi::OsStr::new(""))));
+        let file = Self { path, part };
         file.try_part().map_err(|error| hinted(anyhow!(error).context(file.phrase()), HINT))?;
         file.check_rename()?;
         Ok(file)
@@ -37,9 +39,11 @@ impl RecordFile {
     pub(super) fn write(&self, record: &OrdersRun) -> anyhow::Result<()> {
         let mut json = serde_json::to_vec_pretty(record)?;
         json.push(b'\n');
-        fs::write(&self.part, json).map_err(|error| hinted(anyhow!(error).context(self.phrase()), HINT))?;
-        fs::rename(&self.part, &self.path).map_err(|error| {
-            let hint = format!("the complete record is in {}", self.part.display());
+        let part = self.part.as_ref().unwrap_or(&self.path);
+        fs::write(part, json).map_err(|error| hinted(anyhow!(error).context(self.phrase()), HINT))?;
+        let Some(part) = &self.part else { return Ok(()) };
+        fs::rename(part, &self.path).map_err(|error| {
+            let hint = format!("the complete record is in {}", part.display());
             hinted(anyhow!(error).context(self.phrase()), hint)
         })
     }
@@ -50,9 +54,10 @@ impl RecordFile {
 
     /// Opens the file beside it, and removes it again if it did not exist.
     fn try_part(&self) -> io::Result<()> {
-        let existed = self.part.try_exists()?;
-        OpenOptions::new().create(true).append(true).open(&self.part)?;
-        if existed { Ok(()) } else { fs::remove_file(&self.part) }
+        let Some(part) = &self.part else { return OpenOptions::new().append(true).open(&self.path).map(drop) };
+        let existed = part.try_exists()?;
+        OpenOptions::new().create(true).append(true).open(part)?;
+        if existed { Ok(()) } else { fs::remove_file(part) }
     }
 
     /// Refuses what rename(2) would refuse at the end: a directory, and another user's file in a
@@ -87,6 +92,11 @@ mod tests {
         assert_eq!(said("run.json"), None);
         assert_eq!(fs::read_to_string(directory.join("run.json")).unwrap(), "of an earlier run");
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 2);
+        // A link is followed, and a device stays what it is.
+        std::os::unix::fs::symlink("run.json", directory.join("link")).unwrap();
+        let linked = RecordFile::prepare(&directory.join("link")).unwrap();
+        assert_eq!((linked.path.file_name(), linked.part.is_some()), (Some("run.json".as_ref()), true));
+        assert_eq!(RecordFile::prepare(Path::new("/dev/null")).unwrap().part, None);
         fs::remove_dir_all(&directory).unwrap();
     }
 }

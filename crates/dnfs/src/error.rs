@@ -277,9 +277,9 @@ impl Error {
 fn other_version_hint(why: &OtherVersion, directory: &Path) -> String {
     let give_up = format!("millrace nfs give-up --force {}", directory.display());
     match why {
-        OtherVersion::Programs(_) => "end these programs, then start this one again".to_owned(),
+        OtherVersion::Programs(_) => "end these programs, then try again".to_owned(),
         OtherVersion::Keeper(_) => {
-            format!("start this program again once the server answers and has the export; `{give_up}` loses the data")
+            format!("try again once the server answers and has the export; `{give_up}` loses the data")
         }
         OtherVersion::Unsaved => {
             format!("run a program once with that version (millrace exec … -- true), which saves the data; `{give_up}` loses it")

@@ -300,8 +300,8 @@ fn segment_hint(error: &SegmentError) -> Option<String> {
              that this user may make: MILLRACE_RUNTIME_DIR=/run/NAME"
         }
         SegmentError::Version { .. } => {
-            "use that version for it; `millrace nfs give-up` ends the mount, and so does the next `millrace exec` of this version, once no \
-             program uses it"
+            "use that version to read it; once no program uses the mount, `millrace nfs give-up` ends it, and so does the next \
+             `millrace exec` of this version"
         }
         SegmentError::OtherVersion { why, directory, .. } => return Some(other_version_hint(why, directory)),
         SegmentError::Local { errno: FULL, .. } | SegmentError::NoSlots { errno: FULL } => {

@@ -125,7 +125,7 @@ impl UrlOptions {
             }
             // After the unknown ones, which may be parts of a secret.
             if given.contains(&key) {
-                return Err(format!("the option {key:?} twice; write it once"));
+                return Err(format!("the option {key:?} twice"));
             }
             given.push(key);
         }

@@ -180,7 +180,7 @@ fn served(served: &Served) -> String {
     let counted = if served.is_counted {
         "their whole processor time is counted: a client's as the database's, a server's as the filer's"
     } else {
-        "what is not a process here that this user may inspect is not in the processor time"
+        "what is not a process here, or may not be inspected by this user, is not in the processor time"
     };
     format!("the files were served by {}; {counted}", served.by)
 }

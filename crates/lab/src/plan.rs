@@ -211,7 +211,7 @@ impl Plan {
             if !seen.insert(&arm.id) {
                 let what = format!("compare two paths named \"{}\"", arm.id);
                 let first = paths::ALL[0].name();
-                return Err(LabError::plan(what, &format!("give each a label: --path {first}:a --path {first}:b")));
+                return Err(LabError::plan(what, &format!("give each a label, as in --path {first}:a --path {first}:b")));
             }
             let (what, database) = (format!("use the layout {}", arm.layout), self.database.system());
             if arm.layout.archives_log() && !database.archives_log() {

@@ -23,9 +23,9 @@ pub struct AcknowledgedOrder {
 }
 
 /// The log in errors of a check.
-pub(crate) const TO_CHECK: &str = "acknowledgement log to check";
+pub(crate) const TO_CHECK: &str = "read the acknowledgement log";
 /// The log in errors of a run.
-pub(crate) const TO_WRITE: &str = "acknowledgement log";
+pub(crate) const TO_WRITE: &str = "write the acknowledgement log";
 
 /// Appends acknowledged orders.
 #[derive(Debug)]

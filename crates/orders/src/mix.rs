@@ -75,7 +75,7 @@ const MILLION: u32 = 1_000_000;
 /// The text does not consist of five weights.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "weights are five numbers, 0 or more and not all 0, of New-Order, Payment, Order-Status, Delivery, Stock-Level: 44.6,43.1,4.1,4.1,4.1"
+    "weights are five numbers, 0 or more and not all 0, of New-Order, Payment, Order-Status, Delivery, Stock-Level, as in 44.6,43.1,4.1,4.1,4.1"
 )]
 pub struct WeightsError;
 

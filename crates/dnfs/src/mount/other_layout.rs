@@ -141,5 +141,5 @@ fn processes(directory: &RuntimeDir) -> MountProcesses {
 
 fn named(processes: &MountProcesses) -> String {
     let named: Vec<String> = processes.programs.iter().map(|process| format!("{} {}", process.pid, process.command)).collect();
-    if named.is_empty() { "that this user may not see, or in another PID namespace".to_owned() } else { named.join(", ") }
+    if named.is_empty() { "they are hidden from this user, or run in another PID namespace".to_owned() } else { named.join(", ") }
 }

@@ -72,7 +72,7 @@ pub enum OtherVersion {
     #[error("programs use it: {0}")]
     Programs(String),
     /// Its keeper still saves data.
-    #[error("its keeper{} has not ended yet, as it does once the server has all data", .0.map_or(String::new(), |pid| format!(" (process {pid})")))]
+    #[error("its keeper{} has not ended yet: it ends once the server has all data", .0.map_or(String::new(), |pid| format!(" (process {pid})")))]
     Keeper(Option<u32>),
     /// Its last process ended without saving everything.
     #[error("it may hold data that the server does not have, and only that version can save it")]

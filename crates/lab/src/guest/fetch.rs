@@ -39,8 +39,8 @@ pub struct Fetched {
 pub fn fetch(cache: &Cache, packages: &[PathBuf], say: &mut dyn FnMut(&str)) -> Result<Fetched, LabError> {
     interrupt::catch();
     if let Some(missing) = packages.iter().find(|file| !file.is_file()) {
-        let hint = "name the file of a kernel's Debian package, as `apt-get download linux-image-amd64` and its dependencies \
-                    leave it; without --package it is fetched";
+        let hint = "name the file of a kernel's Debian package, as `apt-get download` writes it (of linux-image-VERSION, not of the \
+                    metapackage linux-image-amd64); without --package the command fetches one";
         return Err(LabError::plan(format!("unpack {}: no such file", missing.display()), hint));
     }
     cache.make()?;

@@ -186,7 +186,7 @@ fn rules_of(directory: Option<&Path>) -> anyhow::Result<RuleSet> {
     let Some(directory) = directory else { return rules::built_in().context("use the built-in rules") };
     let found = RuleSet::folder(directory).map_err(|error| {
         let what = anyhow::Error::new(error).context(format!("use the rules of {}", directory.display()));
-        hinted(what, "correct the file, or leave out --rules for the built-in rules")
+        hinted(what, "correct the path or the file, or leave out --rules for the built-in rules")
     })?;
     if found.rules().is_empty() {
         return Err(refusal(

@@ -39,7 +39,7 @@ pub(super) fn of_groups() -> Option<String> {
     let mut groups: Vec<_> = names.filter(|path| path.to_string_lossy().starts_with("/dev/shm/millrace-group-")).collect();
     groups.sort();
     let first = groups.first()?;
-    Some(format!("mounts of --group have a directory of their own: MILLRACE_RUNTIME_DIR={}", first.display()))
+    Some(format!("the mounts of a --group are in another directory; name it: MILLRACE_RUNTIME_DIR={}", first.display()))
 }
 
 /// A user by name and number.

@@ -25,7 +25,7 @@ pub(in crate::cmd) fn runtime_directory(group: &OsStr) -> anyhow::Result<OsStrin
         }
         Err(error) => Err(hinted(
             anyhow!(error).context(format!("use --group {}", group.display())),
-            "run it as a member of the group, or as root",
+            "run it first as root, then as a member of the group",
         )),
     }
 }
@@ -36,8 +36,9 @@ fn check_variable(group: &OsStr, directory: &Path) -> anyhow::Result<()> {
     let Some(named) = named.filter(|named| named != directory) else { return Ok(()) };
     let (group, directory) = (group.display(), directory.display());
     let what = format!("use --group {group}: {VARIABLE} names {}, and the group's mounts are in {directory}", named.display());
-    let hint =
-        format!("unset {VARIABLE}; or leave out --group: a directory with the group and mode 2770 is shared by its members");
+    let hint = format!(
+        "unset {VARIABLE}; or leave out --group: members share a directory that is root's and has their group and mode 2770"
+    );
     Err(hinted(anyhow!(what), hint))
 }
 

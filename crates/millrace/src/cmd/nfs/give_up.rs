@@ -43,17 +43,18 @@ Examples:
   millrace nfs give-up --json nfs://filer/vol
   millrace nfs give-up --force /db
 
-Ends a mount of `millrace exec` or `millrace mount` on this host: its keeper and its shared memory.
-The server first commits everything that programs have written. If it does not answer, the command
-fails after some 12 s, and names each file with uncommitted data by its number on the server. Run it
-as the user of the mount.
+Ends a mount of `millrace exec` or `millrace mount` on this host: its shared memory, and its keeper,
+the process that commits what programs left when they ended. The server first commits everything
+that programs have written. If it does not answer, the command fails after some 12 s, and names each
+file with uncommitted data by its number on the server. Run it as the user of the mount.
 
 With --force the mount ends nevertheless, and this data is lost. Programs that use the mount
 continue without it: calls on open files get ESTALE, and calls that wait for the server wait until
 the program ends.
 
 The command also ends a mount of another version of millrace, whose shared memory has another
-layout. No program may use this mount, and its keeper must have saved everything.
+layout. Without --force, it does so only if no program uses the mount and the keeper has saved
+everything.
 
 Exit codes: 0 the mount has ended, or this user has no mount; 2 programs use it, data is not saved,
 there is no such mount, or the command failed.";
@@ -93,7 +94,7 @@ pub(super) fn run(args: &GiveUp) -> anyhow::Result<()> {
     let Some(found) = found else {
         if let Some(mount) = args.mount.as_deref().map(OsStr::display) {
             let hint = format!(
-                "run it as the user of the mount, with its MILLRACE_RUNTIME_DIR if it has one: runuser -u USER -- millrace nfs give-up {mount}"
+                "run it as the user of the mount, and set MILLRACE_RUNTIME_DIR if the mount was made with it: runuser -u USER -- millrace nfs give-up {mount}"
             );
             return Err(refusal(format!("give up {mount}: this user has no such mount"), hint));
         }
@@ -141,7 +142,7 @@ fn is_used(found: &Found) -> anyhow::Result<bool> {
 fn in_use(found: &Found) -> anyhow::Error {
     let programs: Vec<String> =
         processes(found).programs.iter().map(|process| format!("{} {}", process.pid, process.command)).collect();
-    let programs = if programs.is_empty() { "that this user may not see".to_owned() } else { programs.join(", ") };
+    let programs = if programs.is_empty() { "they are hidden from this user".to_owned() } else { programs.join(", ") };
     refusal(format!("give up {}: programs use it: {programs}", found.name), "end them first; --force ends the mount under them")
 }
 

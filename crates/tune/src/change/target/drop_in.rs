@@ -35,7 +35,9 @@ pub(super) fn part(setting: &Resolved<'_>, root: &Root, folders: &Folders<'_>, s
     let name = winner.rsplit('/').next().unwrap_or(&winner);
     let stem = name.strip_suffix(suffix).and_then(|stem| stem.strip_suffix('.')).unwrap_or(name);
     let path = format!("{own}/{stem}.millrace.{suffix}");
-    remarks.push(format!("{winner}, of a package, sets it too and is read after {ours}: {path} is read after it"));
+    remarks.push(format!(
+        "{winner}, of a package, sets it too and is read after {ours}: the line goes to {path}, which is read later"
+    ));
     Part::File { path, edit }
 }
 

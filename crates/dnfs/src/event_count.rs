@@ -54,12 +54,14 @@ impl EventCount {
         }
     }
 
-    /// Called after an event: wakes up to `count` waiters.
-    pub(crate) fn notify(&self, count: u32) {
+    /// Called after an event: wakes up to `count` waiters. Returns whether there may have been any.
+    pub(crate) fn notify(&self, count: u32) -> bool {
         fence(SeqCst);
-        if self.waiting.load(SeqCst) != 0 && self.waiting.swap(0, SeqCst) != 0 {
+        let has_waiters = self.waiting.load(SeqCst) != 0 && self.waiting.swap(0, SeqCst) != 0;
+        if has_waiters {
             self.event.fetch_add(1, SeqCst);
             futex::wake(&self.event, count);
         }
+        has_waiters
     }
 }

@@ -6,6 +6,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};
 use super::Members;
 use super::leases::{Lease, Strength};
 use crate::event_count::EventCount;
+use crate::sys::clock::give_way;
 
 /// The lock, held until dropped.
 pub(crate) struct LeaseLock<'a> {
@@ -81,7 +82,10 @@ impl<'a> LeaseLock<'a> {
         if self.is_held() {
             let _ = self.word.compare_exchange(self.lease.owner(), 0, SeqCst, Acquire);
         }
-        self.released.notify(u32::MAX);
+        // A caller that takes the lock again at once would keep it from those that it woke, in the worst case for half a minute.
+        if self.released.notify(u32::MAX) {
+            give_way();
+        }
     }
 
     /// Whether it has not been released yet.

@@ -21,7 +21,7 @@ struct Millrace {
 const AFTER_HELP: &str = "\
 Examples:
   millrace serve /srv/db                     serve a directory over NFS, as export /vol
-  millrace exec --mount /db=nfs://127.0.0.1/vol -- ls -l /db
+  millrace exec --mount /db=nfs://filer/vol -- ls -l /db
   millrace doctor                            what this host can measure
 
 Exit codes: 0 done; 1 the result is negative (the server refused, an audit has findings, a figure

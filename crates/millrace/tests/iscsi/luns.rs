@@ -69,7 +69,7 @@ fn what_makes_no_sense_is_refused_with_the_object_the_cause_and_the_fix() {
     target.create("db", "1MiB", &[]);
     refused(&target, &["create", "vol/db", "--size", "1MiB"], "create LUN vol/db: the filer refused: a LUN of that name exists");
     refused(&target, &["create", "vol/odd", "--size", "1000"], "a LUN cannot have 1000 bytes");
-    refused(&target, &["create", "vol/none", "--size", "0"], "not 0");
+    refused(&target, &["create", "vol/none", "--size", "0"], "a LUN cannot have 0 bytes");
     refused(&target, &["create", "vol/blocks", "--size", "1MiB", "--block-size", "1024"], "512 or 4096");
     refused(&target, &["create", "vol/number", "--size", "1MiB", "--lun", "0"], "taken by LUN db");
     let beyond = target.lun(&["create", "vol/number", "--size", "1MiB", "--lun", "300"]);

@@ -30,7 +30,7 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
     written.inspect_err(|_| drop(std::fs::remove_file(&part)))
 }
 
-/// As [`write`]; `-` is stdout.
+/// As [`write()`]; `-` is stdout.
 pub(crate) fn write_or_print(file: &Path, option: &str, text: &str) -> anyhow::Result<()> {
     if file == Path::new("-") {
         return std::io::stdout().write_all(text.as_bytes()).context(TO_STDOUT);

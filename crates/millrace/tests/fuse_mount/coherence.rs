@@ -114,7 +114,14 @@ fn users_who_share_a_group_share_the_state_of_the_mount() {
     let mut command = Command::new("setpriv");
     let binary = crate::support::millrace().get_program().to_owned();
     command.args(["--reuid", "4001", "--regid", "4001", "--groups", "4909"]).arg(binary);
-    command.args(["exec", "--group", "4909", "--mount", &format!("/db={}", mounted.filer().url), "--"]);
+    command.env_remove("MILLRACE_RUNTIME_DIR").args([
+        "exec",
+        "--group",
+        "4909",
+        "--mount",
+        &format!("/db={}", mounted.filer().url),
+        "--",
+    ]);
     command.args(["sh", "-c", "flock -n /db/f true || echo locked"]).current_dir("/");
     command.env("MILLRACE_PRELOAD", crate::support::preload_library());
     assert_eq!(crate::support::succeed(&mut command), "locked\n");

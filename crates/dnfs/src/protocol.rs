@@ -241,7 +241,7 @@ pub trait FileProtocol: core::fmt::Debug + Send + Sync {
         keep: &mut dyn FnMut(&Payload<'_, '_>, usize),
     ) -> Result<WriteDone, Error>;
 
-    /// Writes bytes that are all available, UNSTABLE, in calls as large as possible ([`Self::gathered_bytes`]).
+    /// Writes bytes that are all available, UNSTABLE, in calls as large as possible (`gathered_bytes` of its state).
     ///
     /// # Errors
     /// As of [`Self::write`].

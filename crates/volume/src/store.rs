@@ -5,7 +5,7 @@
 //! READ or WRITE of an open file does not call its store. Each node refers to its store, and a name leads to an object of the same store
 //! as its directory.
 //!
-//! The [`Directory`] is the only store. A read-only copy of the tree at an instant (a snapshot of a btrfs subvolume) would be another one
+//! The [`directory::Directory`] is the only store. A read-only copy of the tree at an instant (a snapshot of a btrfs subvolume) would be another one
 //! of the same volume: the identities of a file system's objects are unique over all its trees.
 
 pub(crate) mod directory;

@@ -24,6 +24,7 @@ pub mod user_namespace;
 
 mod address;
 mod call_notes;
+mod client;
 mod client_state;
 mod credentials;
 mod errno;
@@ -45,6 +46,7 @@ mod sys;
 
 pub use address::AddressSet;
 pub use call_notes::CallInProgress;
+pub use client::Client;
 pub use client_state::{Counters, MountParts};
 pub use credentials::Credentials;
 pub use error::{Error, ProtocolError, ROOT_SQUASH_HINT};
@@ -54,7 +56,7 @@ pub use options::{ClosePolicy, GonePolicy, Options, StablePolicy, TransportSecur
 pub use payload::LazyBuffer;
 pub use pipeline::{Answer, Pipeline, Work};
 pub use process::{expect_sharing, report_to, shares_memory};
-pub use protocol::{Client, FileProtocol, ReadDone, WriteDone};
+pub use protocol::{FileProtocol, ReadDone, WriteDone};
 pub use rpc::events::{Cause, Denial, Event, ProcedureName, UnansweredCall};
 pub use slot_limiter::{CallFrame, begin_call, is_inside_call};
 pub use sys::clock::cpu_time;

@@ -104,12 +104,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::activity::Activity;
+use crate::client::Client;
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::{FileHandle, FsError};
 use crate::options::{ClosePolicy, StablePolicy};
 use crate::process::this_process;
-use crate::protocol::Client;
 use crate::retention::Retention;
 use crate::segment::Segment;
 use crate::segment::layout::{ActivityCell, CELL_COUNT, Slot};

@@ -10,7 +10,6 @@ pub(crate) mod export;
 mod gone;
 mod io;
 mod io_codec;
-mod names;
 pub(crate) mod procedures;
 mod protocol;
 pub(crate) mod read_reply;

@@ -3,11 +3,12 @@
 //! [`FileProtocol::write`]: calls that are made together leave in one send,
 //! and one receive brings many replies.
 
+use crate::client::Client;
 use crate::error::{Error, ProtocolError};
 use crate::file::{FileHandle, FsError, Stability};
 use crate::io_codec::{ReadData, Written};
 use crate::limits::{PIPELINE_DEPTH_MAX, PIPELINE_SOCKET_BYTES};
-use crate::protocol::{Client, FileProtocol};
+use crate::protocol::FileProtocol;
 use crate::rpc::calls::Calls;
 use crate::rpc::channel::Channel;
 use crate::rpc::fault::Fault;

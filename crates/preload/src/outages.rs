@@ -67,7 +67,7 @@ pub(crate) fn report(event: Event) {
     }
 }
 
-/// The paths of the mounts that this server serves, or that this thread attaches: ` (mount /db)`; empty if there are none.
+/// The paths of the mounts that this server serves, or that this thread attaches: ` (mount /db)`; empty if there are no such paths.
 struct MountsOf {
     server: SocketAddr,
 }

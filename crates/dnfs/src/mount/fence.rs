@@ -3,10 +3,10 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use crate::client::Client;
 use crate::client_state::MountParts;
 use crate::credentials::Credentials;
 use crate::limits::{FENCE_CALL_MS, IN_FLIGHT_MS};
-use crate::protocol::Client;
 use crate::slot_limiter::Fence;
 use crate::sys::clock::sleep;
 use crate::url::NfsUrl;

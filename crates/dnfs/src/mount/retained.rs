@@ -5,11 +5,11 @@
 
 use super::io::{full, note_attributes, number};
 use super::{FileRef, Mount};
+use crate::client::Client;
 use crate::error::Error;
 use crate::file::{FileHandle, Stability};
 use crate::limits::{CHUNK_ROUNDS_MAX, WRITE_ROUNDS_MAX};
 use crate::payload::Payload;
-use crate::protocol::Client;
 use crate::retention::{Claims, Extent, NoChunk, Retention, WriteGuard};
 use crate::rpc::io_slices::{LONG, SendList};
 use crate::segment::SegmentError;

@@ -1,11 +1,11 @@
 //! The server and the root of a mount, as its segment holds them.
 
 use super::MountSpec;
+use crate::client::Client;
 use crate::client_state::MountParts;
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::{FILE_HANDLE_BYTES_MAX, FileHandle};
-use crate::protocol::Client;
 use crate::segment::url_notes::UrlRoot;
 use crate::segment::{RuntimeDir, Segment, SegmentError, StoredParts, local};
 use crate::sys::file_lock::FileLock;

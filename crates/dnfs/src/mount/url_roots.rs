@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use super::stored_parts::parts_of;
+use crate::client::Client;
 use crate::client_state::MountParts;
 use crate::error::Error;
 use crate::file::FileHandle;
-use crate::protocol::Client;
 use crate::segment::Segment;
 use crate::segment::runtime_dir::RuntimeDir;
 use crate::segment::url_notes::{UrlRoot, fnv_of};

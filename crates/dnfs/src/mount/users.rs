@@ -6,10 +6,10 @@ use core::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
 use super::{Directories, FileRef, Mount, handle_of};
+use crate::client::Client;
 use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::file::{FsError, WriteVerifier};
-use crate::protocol::Client;
 use crate::segment::SegmentError;
 use crate::segment::layout::{CREDENTIAL_COUNT, Slot};
 use crate::segment::runtime_root::trusted;

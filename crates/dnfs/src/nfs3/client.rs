@@ -9,6 +9,7 @@ use crate::limits::{DIRECTORY_BYTES, IO_BYTES_MAX, JUKEBOX_MS_MAX, JUKEBOX_MS_MI
 use crate::nfs3::procedures::NFS;
 use crate::nfs3::single_call::SingleCall;
 use crate::nfs3::types::{self as convert, refusal};
+use crate::protocol::FileProtocol as _;
 use crate::rpc::fault::Fault;
 use crate::rpc::route::{RetryPolicy, Route};
 use crate::rpc::silence::Silence;

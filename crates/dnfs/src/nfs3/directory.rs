@@ -34,7 +34,7 @@ impl Nfs3 {
         self.readdir(dir, from, visit)
     }
 
-    pub(super) fn readdirplus(
+    fn readdirplus(
         &self,
         dir: &FileHandle,
         from: DirectoryPosition,
@@ -57,12 +57,7 @@ impl Nfs3 {
         answer.map_err(refusal)
     }
 
-    pub(super) fn readdir(
-        &self,
-        dir: &FileHandle,
-        from: DirectoryPosition,
-        visit: Visit<'_>,
-    ) -> Result<Option<DirectoryPosition>, Error> {
+    fn readdir(&self, dir: &FileHandle, from: DirectoryPosition, visit: Visit<'_>) -> Result<Option<DirectoryPosition>, Error> {
         let cookie_verifier = CookieVerifier(from.verifier);
         let arguments = ReadDirArgs { dir: handle(dir)?, cookie: from.cookie, cookie_verifier, count: self.parts.dtpref };
         let mut answer = Err(NfsStatus::ServerFault);

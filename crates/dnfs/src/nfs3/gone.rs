@@ -9,6 +9,7 @@ use crate::limits::{GONE_PAUSE_MS_MAX, GONE_PAUSE_MS_MIN};
 use crate::nfs3::client::{Nfs3, Refusals};
 use crate::nfs3::types as convert;
 use crate::options::GonePolicy;
+use crate::protocol::FileProtocol as _;
 use crate::rpc::route::RetryPolicy;
 use crate::segment::ExportState;
 use crate::sys::clock;

@@ -369,6 +369,9 @@ const fn file_hint(error: FsError) -> Option<&'static str> {
         FsError::ReadOnly => Some(
             "let this host write there: access = \"rw\" in the file of millrace serve, then `millrace volume reload`; knfsd: rw in /etc/exports",
         ),
+        FsError::Io => Some(
+            "the server's host has the cause: millrace serve logs the host's error for each NFS3ERR_IO, other servers use the system log",
+        ),
         FsError::CrossDevice => Some(OTHER_FILE_SYSTEM_HINT),
         _ => None,
     }

@@ -149,8 +149,12 @@ fn answer(line: &[u8], server: &Server) -> (Value, bool) {
             Ok(report) => {
                 let exports = server.filer().exports();
                 let epoch = exports.entries().iter().map(|entry| entry.export.volume().loss_epoch()).max();
+                let volumes: Vec<_> = exports.entries().iter().map(|entry| entry.export.name().to_owned()).collect();
                 let (writes, names) = (report.undone_writes, report.undone_names);
-                (json!({"ok": true, "undone_writes": writes, "undone_names": names, "loss_epoch": epoch}), false)
+                let reply = json!({
+                    "ok": true, "volumes": volumes, "undone_writes": writes, "undone_names": names, "loss_epoch": epoch
+                });
+                (reply, false)
             }
             Err(Error::NotSupported) => failed(NO_LOSS_LAYER.into()),
             Err(error) => failed(format!("cut the power: {error}")),

@@ -333,6 +333,9 @@ pub fn log_served(export: &Export) {
     let (volume, path, dir) = (export.name(), export.path(), export.volume.dir().display());
     let identity = export.volume.identity().as_str();
     tracing::info!(%dir, volume, path, %verifier, identity, "serving a volume");
+    if let Err(error) = rustix::fs::access(export.volume.dir(), rustix::fs::Access::WRITE_OK) {
+        tracing::warn!(%dir, volume, %error, "this process cannot write to the directory: clients cannot create files there");
+    }
 }
 
 /// Sets the quota of a volume. If nothing could be written under it, returns an error, unless all quotas are accepted ([`Quotas::Any`]).

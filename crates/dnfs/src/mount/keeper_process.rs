@@ -2,9 +2,11 @@
 
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use super::Mount;
 use crate::segment::runtime_dir::{FILE_MODE, RuntimeDir};
+use crate::segment::runtime_root::{VARIABLE, runtime_root};
 use crate::segment::{SegmentError, local};
 use crate::sys::detached;
 use crate::sys::fd::Fd;
@@ -24,8 +26,7 @@ const USERS: &str = "users";
 
 /// Environment variables that a keeper inherits. They determine the segment's directory, the numbers of users, and the
 /// maximum age of unstable data.
-const INHERITED: [&str; 4] =
-    [crate::segment::runtime_root::VARIABLE, "XDG_RUNTIME_DIR", crate::user_namespace::VARIABLE, "MILLRACE_DIRTY_EXPIRE_MS"];
+const INHERITED: [&str; 4] = [VARIABLE, "XDG_RUNTIME_DIR", crate::user_namespace::VARIABLE, "MILLRACE_DIRTY_EXPIRE_MS"];
 
 /// The command that runs a keeper: `millrace keeper --mount …`.
 #[derive(Debug)]
@@ -50,6 +51,17 @@ impl KeeperProgram {
             arguments: [text(b"millrace")?, text(b"keeper")?, text(b"--mount")?, text(mount)?],
             environment: INHERITED.iter().filter_map(variable).collect(),
         })
+    }
+
+    /// The same keeper for a mount below this runtime directory, such as that of a group. `None` if its path contains a NUL.
+    #[must_use]
+    pub fn with_runtime_root(mut self, runtime: &Path) -> Option<Self> {
+        if runtime != runtime_root() {
+            let variable = [VARIABLE.as_bytes(), b"="].concat();
+            self.environment.retain(|entry| !entry.as_bytes().starts_with(&variable));
+            self.environment.push(CString::new([&variable, runtime.as_os_str().as_bytes()].concat()).ok()?);
+        }
+        Some(self)
     }
 
     /// Starts the keeper, not as a child of this process, and does not wait for it. Returns false

@@ -101,16 +101,19 @@ pub(crate) fn trusted(base: &[u8]) -> Result<Sharing, SegmentError> {
     Sharing::of_trusted(base, root.is_named || root.path != base)
 }
 
-/// The directory that the members of a group share, `/dev/shm/millrace-group-<gid>`. Created if it is missing, and refused
+/// The directory that the members of a group share, `/dev/shm/millrace-group-<gid>`. Root creates it if it is missing. Refused
 /// unless it belongs to the group.
 ///
 /// # Errors
-/// [`SegmentError::Directory`] if another user's directory has the name; the kernel's: EPERM for a group that this user is not
-/// in.
+/// [`SegmentError::Directory`] if another user's directory has the name, or if it is missing and this user is not root; the
+/// kernel's if it cannot be created.
 pub fn group_runtime_root(gid: u32) -> Result<PathBuf, SegmentError> {
     let path = group_runtime_path(gid);
     let place = CPath::new(path.as_os_str().as_bytes());
     if matches!(open(&place, libc::O_PATH, 0), Err(Errno(libc::ENOENT))) {
+        if effective_uid() != 0 {
+            return Err(SegmentError::Directory(Untrusted { path, why: Distrust::GroupsMissing }.into()));
+        }
         make_for_group(&place, gid).map_err(local("make the group's runtime directory"))?;
     }
     let sharing = Sharing::of_trusted(&path, true)?;

@@ -33,6 +33,8 @@ pub enum Distrust {
     AboveMode(PathBuf, u32),
     /// The directory is not shared by the group with this gid.
     NotOfGroup(u32),
+    /// The directory of a group does not exist, and this user is not root. Members would not trust a directory of one of them.
+    GroupsMissing,
     /// The path is relative, too long, or `/`.
     Path,
 }
@@ -52,6 +54,9 @@ impl Untrusted {
             Distrust::AboveOwner(..) | Distrust::AboveMode(..) => {
                 "name a directory in /dev/shm, or in another that only root and this user can write, or that has the sticky bit: \
                  MILLRACE_RUNTIME_DIR=/dev/shm/NAME"
+            }
+            Distrust::GroupsMissing => {
+                "run `millrace exec --group GROUP … -- true` once as root, after each boot: members trust a directory of root only"
             }
             Distrust::NotDirectory(_) | Distrust::Link(_) | Distrust::Path => {
                 "name a directory by its whole path; it is made if missing: MILLRACE_RUNTIME_DIR=/dev/shm/NAME"
@@ -97,6 +102,7 @@ impl Untrusted {
             Distrust::NotOfGroup(gid) => {
                 write!(to, "is not the one of group {gid}: it has another group, or its mode is not 2770")
             }
+            Distrust::GroupsMissing => write!(to, "does not exist, and only root can make it for the group"),
             Distrust::Path => write!(to, "cannot be used: its path is relative, too long, or /"),
         }
     }

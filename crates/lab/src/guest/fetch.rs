@@ -13,6 +13,10 @@ use crate::guest::{kvm, modules, programs, vmlinux};
 use crate::host::interrupt;
 use crate::placement::workdir::{make_directory, remove_tree};
 
+const NAME_PACKAGE: &str = "name the file of a kernel's Debian package, as `apt-get download` writes it (of linux-image-VERSION, not of the \
+                            metapackage linux-image-amd64); without --package the command fetches one";
+const NO_SPACE: &str = "check that the directory of the kernel has 600 MB free, then run the command again";
+
 /// The package that depends on the newest kernel of the distribution.
 const META_PACKAGE: &str = "linux-image-amd64";
 /// Longest download: 70 MB from a slow mirror.
@@ -39,9 +43,7 @@ pub struct Fetched {
 pub fn fetch(cache: &Cache, packages: &[PathBuf], say: &mut dyn FnMut(&str)) -> Result<Fetched, LabError> {
     interrupt::catch();
     if let Some(missing) = packages.iter().find(|file| !file.is_file()) {
-        let hint = "name the file of a kernel's Debian package, as `apt-get download` writes it (of linux-image-VERSION, not of the \
-                    metapackage linux-image-amd64); without --package the command fetches one";
-        return Err(LabError::plan(format!("unpack {}: no such file", missing.display()), hint));
+        return Err(LabError::plan(format!("unpack {}: no such file", missing.display()), NAME_PACKAGE));
     }
     cache.make()?;
     unpacking::sweep(cache);
@@ -79,7 +81,8 @@ fn bring(cache: &Cache, packages: &[PathBuf], newest: Option<&str>, say: &mut dy
         say(&format!("unpacking {}", file.display()));
         let mut command = Command::new(DPKG_DEB.require()?);
         command.arg("-x").arg(file).arg(&root);
-        unpacking.run("dpkg-deb", command, UNPACK_MAX)?;
+        let hint = if newest.is_some() { NO_SPACE } else { NAME_PACKAGE };
+        unpacking.run_or("dpkg-deb", command, UNPACK_MAX, hint.to_owned())?;
     }
     let names: Vec<String> = files.iter().filter_map(|file| Some(file.file_stem()?.to_string_lossy().into_owned())).collect();
     let package = newest.map_or_else(|| names.join(" "), str::to_owned);

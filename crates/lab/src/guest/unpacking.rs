@@ -58,14 +58,19 @@ impl Unpacking {
 
     /// Runs a program to its end.
     pub(crate) fn run(&self, name: &str, command: Command, limit: Duration) -> Result<(), LabError> {
+        let hint = format!(
+            "check the network, and that {} has 600 MB free; `apt-get update`, as root, refreshes the lists of packages",
+            self.room()
+        );
+        self.run_or(name, command, limit, hint)
+    }
+
+    /// As [`Self::run`], with this hint if the program fails.
+    pub(crate) fn run_or(&self, name: &str, command: Command, limit: Duration, hint: String) -> Result<(), LabError> {
         match Launch::new(name, command, self.path(&format!("{name}.log"))).run(limit) {
-            Err(LabError::Program { program, outcome, detail }) => Err(LabError::Missing {
-                what: format!("bring a kernel: {program} {outcome}{detail}"),
-                hint: format!(
-                    "is there a network, and 600 MB of room in {}? apt-get update, as root, refreshes the lists",
-                    self.room()
-                ),
-            }),
+            Err(LabError::Program { program, outcome, detail }) => {
+                Err(LabError::Missing { what: format!("get the guest's kernel: {program} {outcome}{detail}"), hint })
+            }
             other => other,
         }
     }

@@ -143,8 +143,8 @@ processes. Nothing prevents it: postmaster.pid works only among processes that s
 
 The mounts' shared memory is in /dev/shm/millrace-UID (root: /run/millrace where /run is in memory),
 or in the directory that MILLRACE_RUNTIME_DIR names. A directory that another user made or can
-replace is refused. Root has to run exec with a --group first: its directory must belong to root. If
-a member runs it first, the directory belongs to that member, and all others are refused.
+replace is refused. The directory of a --group belongs to root: root has to run exec with that
+--group once after each boot, before the members.
 
 --print writes to stdout: `env` variables for a shell; `systemd` a drop-in, for example for Debian's
 postgresql@.service (CMD may be `pg_ctlcluster VERSION-NAME start`); `compose` a compose file; `k8s`

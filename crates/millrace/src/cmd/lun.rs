@@ -49,8 +49,8 @@ enum Operation {
         /// The LUN
         #[arg(value_name = "VOLUME/NAME")]
         lun: String,
-        /// Names of initiators (iqn.…) or groups of filer.toml
-        #[arg(value_name = "INITIATOR", required_unless_present = "all")]
+        /// Names of initiators (iqn.…) or groups of filer.toml; needed without --all
+        #[arg(value_name = "INITIATOR")]
         initiators: Vec<String>,
         /// All initiators that may log in
         #[arg(long, conflicts_with = "initiators")]
@@ -61,8 +61,8 @@ enum Operation {
         /// The LUN
         #[arg(value_name = "VOLUME/NAME")]
         lun: String,
-        /// Names of initiators or groups
-        #[arg(value_name = "INITIATOR", required_unless_present = "all")]
+        /// Names of initiators or groups; needed without --all
+        #[arg(value_name = "INITIATOR")]
         initiators: Vec<String>,
         /// All initiators
         #[arg(long, conflicts_with = "initiators")]
@@ -156,11 +156,13 @@ impl Operation {
             }
             Self::Map { lun, initiators, all } => {
                 let phrase = format!("map LUN {lun}");
+                require_initiators(&phrase, initiators, *all)?;
                 let request = json!({"op": "lun-map", "lun": path(&phrase, lun)?, "initiators": initiators, "all": all});
                 (phrase, request)
             }
             Self::Unmap { lun, initiators, all } => {
                 let phrase = format!("unmap LUN {lun}");
+                require_initiators(&phrase, initiators, *all)?;
                 let request = json!({"op": "lun-unmap", "lun": path(&phrase, lun)?, "initiators": initiators, "all": all});
                 (phrase, request)
             }
@@ -214,6 +216,15 @@ fn path<'p>(phrase: &str, lun: &'p str) -> anyhow::Result<&'p str> {
     } else {
         Err(refusal(format!("{phrase}: not VOLUME/NAME"), "as in vol/db; `millrace volume list` has the volumes"))
     }
+}
+
+/// Fails unless the user named initiators or all of them.
+fn require_initiators(phrase: &str, initiators: &[String], all: bool) -> anyhow::Result<()> {
+    if initiators.is_empty() && !all {
+        let hint = "name one as in iqn.1993-08.org.debian:01:db1, or a group of filer.toml; --all means all initiators";
+        return Err(refusal(format!("{phrase}: no initiator is named"), hint));
+    }
+    Ok(())
 }
 
 fn bytes(phrase: &str, size: &str) -> anyhow::Result<u64> {

@@ -1,16 +1,40 @@
-//! The runtime directory of this user's mounts. Commands refuse it unless this user may trust it.
+//! The runtime directories of this user's mounts. Commands refuse them unless this user may trust them.
 
 use std::path::{Path, PathBuf};
 
-use dnfs::mount::{SegmentError, has_runtime_root, make_runtime_root, runtime_root};
+use dnfs::mount::{RUNTIME_DIR_VARIABLE, SegmentError, has_runtime_root, make_runtime_root, runtime_root};
 
 use crate::error_printing::refusal;
 
-/// The directory that the environment names, or the default one; it may be missing.
-pub(super) fn existing() -> anyhow::Result<PathBuf> {
-    let path = runtime_root();
-    check(&path)?;
-    Ok(path)
+/// The directory that holds the default runtime directories of users and groups.
+const SHARED_MEMORY: &str = "/dev/shm";
+
+/// The directories whose mounts this user sees: the one that the environment names, or else this user's own, which may be missing,
+/// and those of its groups.
+pub(super) fn searched() -> anyhow::Result<Vec<PathBuf>> {
+    let own = runtime_root();
+    check(&own)?;
+    let groups =
+        if std::env::var_os(RUNTIME_DIR_VARIABLE).is_some_and(|named| !named.is_empty()) { Vec::new() } else { of_groups() };
+    Ok(std::iter::once(own).chain(groups).collect())
+}
+
+/// The runtime directories of this user's groups (`exec --group`). The directory of another group is not trusted.
+pub(super) fn of_groups() -> Vec<PathBuf> {
+    let groups = numbered("millrace-group-").into_iter().map(|(path, _)| path);
+    groups.filter(|path| has_runtime_root(path).unwrap_or(false)).collect()
+}
+
+/// Entries of [`SHARED_MEMORY`] whose name is `begin` and a number, each with that number, sorted.
+pub(super) fn numbered(begin: &str) -> Vec<(PathBuf, u32)> {
+    let entries = std::fs::read_dir(SHARED_MEMORY).into_iter().flatten().flatten();
+    let numbered = entries.filter_map(|entry| {
+        let number = entry.file_name().to_str()?.strip_prefix(begin)?.parse().ok()?;
+        Some((entry.path(), number))
+    });
+    let mut found: Vec<(PathBuf, u32)> = numbered.collect();
+    found.sort();
+    found
 }
 
 /// Whether the directory that this user named exists. Fails if this user may not trust it.
@@ -31,15 +55,6 @@ pub(super) fn explained(error: SegmentError) -> anyhow::Error {
         }
         other => anyhow::Error::new(dnfs::Error::from(other)).context("use the shared memory of mounts"),
     }
-}
-
-/// The hint for a command that found no mount, if there are mounts of groups, which it does not search.
-pub(super) fn of_groups() -> Option<String> {
-    let names = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut groups: Vec<_> = names.filter(|path| path.to_string_lossy().starts_with("/dev/shm/millrace-group-")).collect();
-    groups.sort();
-    let first = groups.first()?;
-    Some(format!("the mounts of a --group are in another directory; name it: MILLRACE_RUNTIME_DIR={}", first.display()))
 }
 
 /// A user by name and number.

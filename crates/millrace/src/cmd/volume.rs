@@ -39,8 +39,8 @@ enum Operation {
     Stats,
     /// Read the configuration file again; connections stay (needs serve --config)
     Reload,
-    /// Simulate a power cut: discard every write and change that is not on stable storage, and close all connections (needs serve
-    /// --loss-layer, or loss_layer = true in the file)
+    /// Simulate a power cut of the filer: discard every write and change of all its volumes that is not on stable storage, and
+    /// close all connections (needs serve --loss-layer, or loss_layer = true in the file)
     PowerCut,
     /// Copy a volume as a power cut now would leave it; the volume stays in service (needs serve --loss-layer, or
     /// loss_layer = true in the file)
@@ -131,8 +131,11 @@ impl Operation {
             Self::Manage(order) => order.print(reply)?,
             Self::Stats => print_stats(&serde_json::from_value(reply).context("read the counters")?),
             Self::PowerCut => println!(
-                "power cut: {} writes and {} changes of names or attributes discarded; loss epoch {}",
-                reply["undone_writes"], reply["undone_names"], reply["loss_epoch"]
+                "power cut of {}: {} writes and {} changes of names or attributes discarded; loss epoch {}",
+                volumes(&reply["volumes"]),
+                reply["undone_writes"],
+                reply["undone_names"],
+                reply["loss_epoch"]
             ),
             Self::PowerCutCopy { dir, .. } => println!(
                 "copied {} objects, {} bytes, to {}: {} writes and {} changes of names or attributes are missing there",
@@ -210,6 +213,12 @@ fn print_reloaded(reply: &Value) {
     if !said {
         println!("nothing has changed");
     }
+}
+
+/// The names of the volumes in a reply. A filer of an earlier version sends none.
+fn volumes(names: &Value) -> String {
+    let names: Vec<&str> = names.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    if names.is_empty() { "all volumes".to_owned() } else { names.join(", ") }
 }
 
 fn print_stats(stats: &FilerStats) {

@@ -172,6 +172,27 @@ fn a_copy_that_is_interrupted_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_copy_that_is_interrupted_while_the_server_is_silent_ends_by_the_signal() {
+    let scratch = Scratch::new("nfs-cp-silent");
+    let filer = Filer::start(&scratch, &["--fault", "slow,on=READ,delay_ms=100"]);
+    std::fs::write(filer.export().join("there"), vec![7; 64 << 20]).unwrap();
+    let to = scratch.path().join("new");
+    let before = std::fs::read_dir(scratch.path()).unwrap().count();
+    let url = format!("{}&soft&timeo=10&retrans=0", below(&filer, "there"));
+    let child = millrace().args(["nfs", "cp", &url, to.to_str().unwrap()]).stderr(Stdio::piped()).spawn().unwrap();
+    let parts = || std::fs::read_dir(scratch.path()).unwrap().count() - before;
+    await_until("a part", Duration::from_secs(20), || (parts() > 0).then_some(()));
+    let server = Pid::from_raw(filer.pid().cast_signed()).unwrap();
+    kill_process(server, Signal::STOP).unwrap();
+    kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    kill_process(server, Signal::CONT).unwrap();
+    let said = text(&output);
+    assert!(output.status.code() == Some(130) && said.contains("stopped by Ctrl-C"), "{said}");
+    assert_eq!(parts(), 0, "{said}");
+}
+
+#[test]
 fn listings_and_attributes_are_those_of_the_folder() {
     let scratch = Scratch::new("nfs-ls");
     let filer = Filer::start(&scratch, &[]);

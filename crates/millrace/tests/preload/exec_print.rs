@@ -293,6 +293,10 @@ fn a_program_that_ends_at_once_and_an_image_of_a_service_are_refused() {
     };
     assert!(refused(&["--print", "k8s", "--", "pg_ctl", "-D", "/db/pg", "start"]).contains("hint: name the server itself"));
     assert!(
+        refused(&["--print", "systemd", "--group", "1", "--user", "1:1", "--", "postgres"]).contains("belongs to its user"),
+        "the printed service would not start"
+    );
+    assert!(
         refused(&["--print", "systemd", "--image", "x", "--user", "1:1", "--", "postgres"]).contains("a service has no image")
     );
     assert!(refused(&["--print", "compose"]).contains("hint: name it after --"));

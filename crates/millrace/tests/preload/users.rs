@@ -364,28 +364,45 @@ fn a_user_who_mounts_what_another_has_mounted_apart_is_told_so_and_one_of_the_sa
 }
 
 #[test]
-fn exec_makes_the_directory_of_a_group_and_refuses_a_group_that_is_not_the_users() {
+fn root_makes_the_directory_of_a_group_and_members_see_its_mounts() {
     let Some(world) = World::new("users-group", &[], "") else { return };
     // A group id that this host does not use.
     let group = 3_000_000 + std::process::id();
     let directory = PathBuf::from(format!("/dev/shm/millrace-group-{group}"));
-    let exec = |as_member: bool, script: &str| {
+    let mount = format!("/db={}", world.filer.url);
+    let run = |user: &str, groups: u32, arguments: &[&str]| {
         let mut command = Command::new("setpriv");
-        let groups = if as_member { group } else { TEAM }.to_string();
-        command.args(["--reuid", &ALICE.to_string(), "--regid", &ALICE.to_string(), "--groups", &groups]);
+        command.args(["--reuid", user, "--regid", user, "--groups", &groups.to_string()]);
         command.arg(millrace().get_program()).env("MILLRACE_PRELOAD", preload_library()).current_dir("/");
         command.env_remove("MILLRACE_RUNTIME_DIR"); // a run of all tests sets it
-        command.args(["exec", "--group", &group.to_string(), "--mount", &format!("/db={}", world.filer.url), "--"]);
-        command.arg(&world.python).args(["-c", script]).output().unwrap()
+        command.args(arguments).output().unwrap()
     };
-    let refused = exec(false, "");
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused).contains("member of the group"), "{}", text(&refused));
-    let done = exec(true, "import os; print(os.environ['MILLRACE_RUNTIME_DIR']); open('/db/f', 'w').write('x')");
-    let made = std::fs::metadata(&directory).unwrap();
+    let alice = ALICE.to_string();
+    let group_text = group.to_string();
+    let exec = |user: &str, groups: u32, script: &str| {
+        let exec = ["exec", "--group", &group_text, "--mount", &mount, "--", world.python.to_str().unwrap(), "-c", script];
+        run(user, groups, &exec)
+    };
+    for groups in [TEAM, group] {
+        let refused = exec(&alice, groups, "");
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(text(&refused).contains("only root can make it for the group"), "{}", text(&refused));
+        assert!(!directory.exists());
+    }
+    let by_root = exec("0", group, "");
+    let done = exec(&alice, group, "import os; print(os.environ['MILLRACE_RUNTIME_DIR']); open('/db/f', 'w').write('x')");
+    let counters = run(&alice, group, &["nfs", "counters", "--json"]);
+    let no_member = run(&alice, TEAM, &["nfs", "counters", "--json"]);
+    let made = std::fs::metadata(&directory);
     crate::support::keepers::end(world.filer.port);
-    std::fs::remove_dir_all(&directory).unwrap();
+    let given_up = run(&alice, group, &["nfs", "give-up", &mount["/db=".len()..]]);
+    let _ = std::fs::remove_dir_all(&directory);
+    assert!(by_root.status.success(), "{}", text(&by_root));
     assert!(done.status.success(), "{}", text(&done));
     assert_eq!(text(&done).trim(), directory.to_str().unwrap());
-    assert_eq!((made.mode() & 0o7777, made.gid()), (0o2770, group));
+    assert!(counters.status.success() && text(&counters).contains(directory.to_str().unwrap()), "{}", text(&counters));
+    assert!(!text(&no_member).contains(directory.to_str().unwrap()), "{}", text(&no_member));
+    assert!(given_up.status.success() && text(&given_up).contains("gave up /db on"), "{}", text(&given_up));
+    let made = made.unwrap();
+    assert_eq!((made.mode() & 0o7777, made.uid(), made.gid()), (0o2770, 0, group));
 }

@@ -228,6 +228,9 @@ impl FaultSpec {
             given.push(key);
             spec.set(key, value.trim())?;
         }
+        if !spec.kind.is_of_the_wire() {
+            spec.on.iter_mut().for_each(|word| word.make_ascii_lowercase());
+        }
         spec.check()?;
         Ok(spec)
     }

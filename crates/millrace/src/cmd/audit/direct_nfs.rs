@@ -3,20 +3,18 @@
 //! because root does not trust another user's shared memory.
 
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use dnfs::mount::{has_runtime_root, runtime_root};
 use tune::collect::direct_nfs_text;
 use tune::collect::runner::{HostRunner, Ran, Runner as _};
 
 use crate::cmd::nfs::counters::gather;
+use crate::cmd::runtime;
 
 /// The largest number of users whose mounts are read. A host with more users runs containers, and
 /// each container is audited by itself.
 const USERS_MAX: usize = 64;
-
-/// The directory that holds the runtime directories of users and groups.
-const SHARED_MEMORY: &str = "/dev/shm";
 
 /// The counters of each user's mounts, as entries of a capture.
 pub(crate) fn counters() -> Vec<(String, String)> {
@@ -26,30 +24,16 @@ pub(crate) fn counters() -> Vec<(String, String)> {
         Ok(false) => Vec::new(),
         Err(error) => vec![Err(error.to_string())],
     };
-    // The runtime directory of a group is not trusted if this user is not a member of the group.
-    let groups = entries("millrace-group-").into_iter().filter(|(path, _)| has_runtime_root(path).unwrap_or(false));
-    found.extend(groups.flat_map(|(path, _)| own_counters(&path)));
+    found.extend(runtime::of_groups().iter().flat_map(|path| own_counters(path)));
     let mut found: Vec<(String, String)> = found.into_iter().map(|counters| direct_nfs_text(own, counters)).collect();
     if own == 0 {
-        let others = entries("millrace-").into_iter().filter_map(|(path, uid)| Some((owner(&path, uid)?, uid)));
+        let others = runtime::numbered("millrace-").into_iter().filter_map(|(path, uid)| Some((owner(&path, uid)?, uid)));
         found.extend(others.take(USERS_MAX).map(|(gid, uid)| direct_nfs_text(uid, ask_as(uid, gid))));
     }
     if found.is_empty() {
         // An empty list records that there is no mount.
         found.push(direct_nfs_text(own, Ok("[]".to_owned())));
     }
-    found
-}
-
-/// Entries of [`SHARED_MEMORY`] whose name is `begin` and a number, each with that number.
-fn entries(begin: &str) -> Vec<(PathBuf, u32)> {
-    let entries = std::fs::read_dir(SHARED_MEMORY).into_iter().flatten().flatten();
-    let numbered = entries.filter_map(|entry| {
-        let number = entry.file_name().to_str()?.strip_prefix(begin)?.parse().ok()?;
-        Some((entry.path(), number))
-    });
-    let mut found: Vec<(PathBuf, u32)> = numbered.collect();
-    found.sort();
     found
 }
 
@@ -61,7 +45,7 @@ fn owner(directory: &Path, uid: u32) -> Option<u32> {
 
 /// The counters of the mounts that can be read, then one error for each mount that cannot.
 fn own_counters(directory: &Path) -> Vec<Result<String, String>> {
-    let mounts = gather::all(directory, None);
+    let mounts = gather::all(&[directory.to_owned()], None);
     let unreadable = mounts.unreadable.iter().map(|(path, error)| Err(format!("{}: {error}", path.display())));
     let read = serde_json::to_string_pretty(&mounts.reports).map_err(|error| error.to_string());
     std::iter::once(read).chain(unreadable).collect()

@@ -6,8 +6,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use dnfs::mount::SegmentError;
-
 use super::super::runtime;
 use crate::error_printing::hinted;
 
@@ -20,13 +18,7 @@ pub(in crate::cmd) fn runtime_directory(group: &OsStr) -> anyhow::Result<OsStrin
     check_variable(group, &dnfs::mount::group_runtime_path(gid))?;
     match dnfs::mount::group_runtime_root(gid) {
         Ok(path) => Ok(path.into_os_string()),
-        Err(error @ SegmentError::Directory(_)) => {
-            Err(runtime::explained(error).context(format!("use --group {}", group.display())))
-        }
-        Err(error) => Err(hinted(
-            anyhow!(error).context(format!("use --group {}", group.display())),
-            "run it first as root, then as a member of the group",
-        )),
+        Err(error) => Err(runtime::explained(error).context(format!("use --group {}", group.display()))),
     }
 }
 

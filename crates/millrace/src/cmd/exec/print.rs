@@ -99,15 +99,17 @@ impl Unit {
         if args.image.is_some() && format == Format::Systemd {
             return Err(refusal("use --image with --print systemd: a service has no image", "leave --image out"));
         }
+        if let Some(group) = &args.group {
+            let what =
+                format!("print how to run {name} with --group {}: its runtime directory belongs to its user", group.display());
+            return Err(refusal(what, "leave --group out, and run other programs on these files as the same user"));
+        }
         let mut arguments = vec!["exec".to_owned()];
         let options = [("--mount", &args.mounts), ("--local-medium", &args.local_media)];
         for (option, values) in options {
             for value in values {
                 arguments.extend([option.to_owned(), text_of(value)?]);
             }
-        }
-        if let Some(group) = &args.group {
-            arguments.extend(["--group".to_owned(), text_of(group)?]);
         }
         arguments.extend(args.force.then(|| "--force".to_owned()));
         // The unit of a cluster ignores a failed start (`ExecStart=-`), so exec must wait for the server.

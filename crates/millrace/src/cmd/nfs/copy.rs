@@ -3,7 +3,7 @@
 use super::Progress;
 use super::target::Target;
 use crate::closed_output::TO_STDOUT;
-use crate::cmd::interrupts::Interrupts;
+use crate::cmd::interrupts::{Interrupts, Stopped};
 use crate::error_printing::{hinted, refusal};
 use anyhow::{Context, anyhow, bail};
 use dnfs::file::CreateMode;
@@ -61,9 +61,9 @@ pub(super) fn cp(args: &Cp) -> anyhow::Result<()> {
         return Err(a_directory(&args.from));
     }
     let interrupts = Interrupts::watch_in_thread(INTERRUPTED).context("start a thread")?;
-    let bytes = match (args.from.starts_with("nfs://"), args.to.starts_with("nfs://")) {
-        (false, true) => upload(&args.from, &args.to, &interrupts)?,
-        (true, false) => download(&args.from, &args.to, &interrupts)?,
+    let copied = match (args.from.starts_with("nfs://"), args.to.starts_with("nfs://")) {
+        (false, true) => upload(&args.from, &args.to, &interrupts),
+        (true, false) => download(&args.from, &args.to, &interrupts),
         (true, true) => {
             return Err(refusal(
                 format!("copy {} to {}: both are on a server", args.from, args.to),
@@ -75,6 +75,13 @@ pub(super) fn cp(args: &Cp) -> anyhow::Result<()> {
             return Err(refusal(format!("copy {} to {}: neither begins with nfs://", args.from, args.to), hint));
         }
     };
+    // A server that does not answer ends the copy with an error of its own some seconds after the signal.
+    let bytes = copied.map_err(|error| match interrupts.check() {
+        Err(stopped) if !error.chain().any(|cause| cause.is::<Stopped>()) => {
+            anyhow!(stopped).context(format!("copy {} to {}", args.from, args.to))
+        }
+        _ => error,
+    })?;
     if args.json {
         let seconds = begun.elapsed().as_secs_f64();
         println!("{}", serde_json::json!({ "from": args.from, "to": args.to, "bytes": bytes, "seconds": seconds }));
@@ -219,8 +226,8 @@ fn upload(from: &str, to: &str, interrupts: &Interrupts) -> anyhow::Result<u64> 
         client.rename(&dir, &part, &dir, &name)?;
         anyhow::Ok(bytes)
     })();
-    if copied.is_err() {
-        let _ = client.remove(&dir, &part);
+    if copied.is_err() && client.remove(&dir, &part).is_err_and(|error| !matches!(error, Error::Fs(FsError::NotFound))) {
+        eprintln!("millrace: {} may remain in the directory of {}", String::from_utf8_lossy(&part), target.url);
     }
     copied.with_context(|| format!("copy {from} to {}", target.url))
 }

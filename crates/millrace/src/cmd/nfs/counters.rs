@@ -23,7 +23,7 @@ const SECONDS_MAX: f64 = 86_400.0;
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Counters {
-    /// Runtime directory of one mount [default: all mounts of this user, or those below MILLRACE_RUNTIME_DIR]
+    /// Runtime directory of one mount [default: all mounts of this user and its groups, or those below MILLRACE_RUNTIME_DIR]
     runtime_dir: Option<PathBuf>,
     /// Count for this many seconds from now, instead of everything so far
     #[arg(long, value_parser = decimal("seconds", 0.001..=SECONDS_MAX, 10.0))]
@@ -44,7 +44,7 @@ pub(super) struct Counters {
 
 const AFTER_HELP: &str = "\
 Examples:
-  millrace nfs counters                   mounts of this user, the last attached first
+  millrace nfs counters                   all mounts, the last attached first
   millrace nfs counters --seconds 10      what happens on them in the next 10 s
   millrace nfs counters --json | jq '.[].calls_in_progress'
 
@@ -60,13 +60,16 @@ pub(super) fn run(args: &Counters) -> anyhow::Result<()> {
         print!("{}", prometheus::page(named.as_deref())?);
         return Ok(());
     }
-    let runtime = match &named {
-        Some(directory) => directory.parent().unwrap_or(directory).to_owned(),
-        None => dnfs::mount::runtime_root(),
+    let runtimes = match &named {
+        Some(directory) => {
+            let runtime = directory.parent().unwrap_or(directory);
+            runtime::check(runtime)?;
+            vec![runtime.to_owned()]
+        }
+        None => runtime::searched()?,
     };
-    runtime::check(&runtime)?;
     if args.remove_dead {
-        for directory in gather::remove_dead(&runtime)? {
+        for directory in gather::remove_dead(&runtimes)? {
             println!("removed the shared state in {}", directory.display());
         }
         return Ok(());
@@ -74,12 +77,12 @@ pub(super) fn run(args: &Counters) -> anyhow::Result<()> {
     let interval = args.seconds.map(Duration::from_secs_f64);
     let mut mounts = match &named {
         Some(directory) => gather::one(directory, interval)?.ok_or_else(|| no_mount(directory, "no mount was made there"))?,
-        None => gather::all(&runtime, interval),
+        None => gather::all(&runtimes, interval),
     };
     if mounts.reports.is_empty() && mounts.unreadable.is_empty() {
-        let what = format!("show counters: no mount of this user found below {}", runtime.display());
-        let own = "run a program with millrace exec first; root sees its own mounts, not those of other users";
-        return Err(refusal(what, runtime::of_groups().unwrap_or_else(|| own.to_owned())));
+        let searched: Vec<_> = runtimes.iter().map(|runtime| runtime.display().to_string()).collect();
+        let what = format!("show counters: no mount of this user found below {}", searched.join(" or "));
+        return Err(refusal(what, "run a program with millrace exec first; root sees its own mounts, not those of other users"));
     }
     let count = mounts.reports.len();
     if !args.all && args.runtime_dir.is_none() {

@@ -25,7 +25,7 @@ const FILES_SHOWN: usize = 20;
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct GiveUp {
-    /// The mount: its path, its URL or its runtime directory [default: the only mount of this user]
+    /// The mount: its path, its URL or its runtime directory [default: the only mount of this user and its groups]
     #[arg(value_name = "/PATH|nfs://HOST/EXPORT|DIR")]
     mount: Option<OsString>,
     /// End it even if programs use it, and lose data that the server has not committed
@@ -98,10 +98,7 @@ pub(super) fn run(args: &GiveUp) -> anyhow::Result<()> {
             );
             return Err(refusal(format!("give up {mount}: this user has no such mount"), hint));
         }
-        return report(args, None, Outcome::Nothing, &[], || {
-            let hint = runtime::of_groups().map(|hint| format!("; {hint}")).unwrap_or_default();
-            format!("nothing to give up: this user has no mount{hint}")
-        });
+        return report(args, None, Outcome::Nothing, &[], || "nothing to give up: this user has no mount".to_owned());
     };
     let what = || format!("give up {}", found.name);
     if !args.force && is_used(&found)? {
@@ -153,13 +150,16 @@ fn processes(found: &Found) -> MountProcesses {
 /// The mount that the user named, or the only one. `None` if there is no such mount. If another version of Millrace made it, it is
 /// the second.
 fn find(wanted: Option<&OsStr>) -> anyhow::Result<(Option<Found>, Option<Other>)> {
-    let root = match wanted.map(Path::new).and_then(|path| path.join("segment").is_file().then(|| path.parent()).flatten()) {
-        Some(root) => std::path::absolute(root)?,
-        None => dnfs::mount::runtime_root(),
+    let roots = match wanted.map(Path::new).and_then(|path| path.join("segment").is_file().then(|| path.parent()).flatten()) {
+        Some(root) => {
+            let root = std::path::absolute(root)?;
+            runtime::check(&root)?;
+            vec![root]
+        }
+        None => runtime::searched()?,
     };
-    runtime::check(&root)?;
     let (mut all, mut others) = (Vec::new(), Vec::new());
-    for directory in Observer::directories(&root) {
+    for directory in roots.iter().flat_map(|root| Observer::directories(root)) {
         if let Some(layout) = OtherLayout::at(&directory) {
             let name = names_of(&layout.paths()).into_iter().next().unwrap_or_else(|| directory.display().to_string());
             others.push(Other { directory, layout, name });
@@ -226,7 +226,9 @@ fn save(found: &Found) -> anyhow::Result<(Vec<UnsavedFile>, String)> {
     }
     if processes(found).keepers.is_empty() {
         let binary = std::env::current_exe().context("find this binary")?;
-        let _ = KeeperProgram::new(binary.as_os_str(), &text).is_some_and(|keeper| keeper.start());
+        let keeper = KeeperProgram::new(binary.as_os_str(), &text);
+        let keeper = found.directory.parent().and_then(|runtime| keeper?.with_runtime_root(runtime));
+        let _ = keeper.is_some_and(|keeper| keeper.start());
     }
     let begin = Instant::now();
     let mut is_reported = false;

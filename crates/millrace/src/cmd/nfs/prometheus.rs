@@ -35,7 +35,7 @@ impl Mount {
     }
 }
 
-/// The page for one mount, or for every mount of this user. For a collector it is not an error if
+/// The page for one mount, or for every mount of this user and its groups. For a collector it is not an error if
 /// no mount exists. Mounts that another version of this program made are only counted.
 pub(super) fn page(runtime_dir: Option<&Path>) -> anyhow::Result<String> {
     let (mut mounts, mut unreadable) = (Vec::new(), 0);
@@ -46,7 +46,7 @@ pub(super) fn page(runtime_dir: Option<&Path>) -> anyhow::Result<String> {
         let observer = Observer::at(directory).with_context(|| format!("read the counters in {path}"))?;
         mounts.extend(observer.map(|observer| Mount::new(path.to_string(), &observer)));
     } else {
-        for directory in Observer::directories(&runtime::existing()?) {
+        for directory in runtime::searched()?.iter().flat_map(|runtime| Observer::directories(runtime)) {
             match Observer::at(&directory) {
                 Ok(observer) => mounts.extend(observer.map(|observer| Mount::new(directory.display().to_string(), &observer))),
                 Err(_) => unreadable += 1,

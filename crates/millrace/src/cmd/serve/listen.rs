@@ -23,6 +23,13 @@ pub(super) fn bind(
     } else {
         ("--listen ADDRESS", "--iscsi ADDRESS")
     };
+    if let Some(twice) = nfs
+        .iter()
+        .enumerate()
+        .find_map(|(at, address)| (address.port() != 0 && nfs.iter().take(at).any(|before| before == address)).then_some(address))
+    {
+        return Err(refusal(format!("listen on {twice}: the address is given twice"), "give each address once"));
+    }
     let nfs = nfs.iter().map(|address| (*address, ListenerRole::Nfs, nfs_place));
     let portmap = portmap.iter().map(|address| (*address, ListenerRole::Portmap, "portmap = [\"ADDRESS\"] in [filer]"));
     let iscsi = iscsi.iter().map(|portal| (portal.address, ListenerRole::Iscsi(portal.tag), iscsi_place));

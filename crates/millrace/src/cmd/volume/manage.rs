@@ -109,7 +109,8 @@ impl Order {
                 (phrase, order("volume-set", volume, Map::from_iter([("quota".to_owned(), quota)]), *force))
             }
             Self::Set { volume, keys, force } => {
-                let names: Vec<&str> = keys.iter().map(|key| key.split('=').next().unwrap_or_default()).collect();
+                let mut names: Vec<&str> = keys.iter().map(|key| key.split('=').next().unwrap_or_default()).collect();
+                names.dedup();
                 let phrase = format!("set {} of volume {volume}", names.join(", "));
                 let keys = parsed(&phrase, keys)?;
                 (phrase, order("volume-set", volume, keys, *force))

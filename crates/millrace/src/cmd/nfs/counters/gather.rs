@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::options::OptionsReport;
 
-/// The mounts of one runtime directory, or one mount that the user named.
+/// The mounts below runtime directories, or one mount that the user named.
 pub(crate) struct Mounts {
     /// The last attached first.
     pub(crate) reports: Vec<MountReport>,
@@ -160,10 +160,10 @@ pub(crate) fn one(directory: &Path, interval: Option<Duration>) -> anyhow::Resul
     Ok(Some(Mounts { reports: reports(&[found], interval), unreadable: Vec::new() }))
 }
 
-/// Reads all mounts below a runtime directory, for an interval from now on, or everything so far.
-pub(crate) fn all(runtime: &Path, interval: Option<Duration>) -> Mounts {
+/// Reads all mounts below these runtime directories, for an interval from now on, or everything so far.
+pub(crate) fn all(runtimes: &[PathBuf], interval: Option<Duration>) -> Mounts {
     let (mut found, mut unreadable) = (Vec::new(), Vec::new());
-    for directory in Observer::directories(runtime) {
+    for directory in runtimes.iter().flat_map(|runtime| Observer::directories(runtime)) {
         match Observer::at(&directory) {
             Ok(observer) => found.extend(observer.map(|observer| Found::new(directory, observer))),
             Err(error) => unreadable.push((directory, error)),
@@ -173,13 +173,13 @@ pub(crate) fn all(runtime: &Path, interval: Option<Duration>) -> Mounts {
     Mounts { reports: reports(&found, interval), unreadable }
 }
 
-/// Removes the dead segments below a runtime directory. Returns their directories.
+/// Removes the dead segments below these runtime directories. Returns their own directories.
 ///
 /// # Errors
 /// The kernel's, for a segment that cannot be removed.
-pub(crate) fn remove_dead(runtime: &Path) -> anyhow::Result<Vec<PathBuf>> {
+pub(crate) fn remove_dead(runtimes: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut removed = Vec::new();
-    for directory in Observer::directories(runtime) {
+    for directory in runtimes.iter().flat_map(|runtime| Observer::directories(runtime)) {
         let Ok(Some(observer)) = Observer::at(&directory) else { continue };
         if observer.remove_if_dead().with_context(|| format!("remove the segment in {}", directory.display()))? {
             removed.push(directory);

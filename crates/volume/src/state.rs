@@ -56,7 +56,13 @@ impl NewDirectories {
 pub(crate) struct StateDirectory {
     dir: PathBuf,
     dir_file: File,
-    _lock: OwnedFd,
+    lock: OwnedFd,
+}
+
+impl Drop for StateDirectory {
+    fn drop(&mut self) {
+        sys::unlock(&self.lock);
+    }
 }
 
 impl StateDirectory {
@@ -72,7 +78,7 @@ impl StateDirectory {
         if !sys::lock_exclusively(&lock).map_err(failed(&lock_path))? {
             return Err(OpenError::InUse { path: lock_path });
         }
-        let state = Self { dir: dir.to_path_buf(), dir_file, _lock: lock };
+        let state = Self { dir: dir.to_path_buf(), dir_file, lock };
         let path = dir.join(FILE);
         let mut record = match fs::read_to_string(&path) {
             Ok(text) => Record::parse(&text).map_err(|reason| OpenError::StateFormat { path: path.clone(), reason })?,

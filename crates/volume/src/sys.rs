@@ -30,7 +30,7 @@ pub(crate) use handle::{KernelHandle, handle_of, handle_of_name, open_handle};
 pub(crate) use io::{
     BTRFS, EXT4, RawStat, RawTime, XFS, clone_content, descriptor_limit, effective_gid, effective_uid, fdatasync,
     file_system_kind, fs_stat, fsync, holds_offset, lock_exclusively, lock_shared, next_data, pread, pwrite, stat, stat_name,
-    stat_untimed, sync_file_system,
+    stat_untimed, sync_file_system, unlock,
 };
 pub(crate) use uncached::{pread_with, pwrite_with, read_nothing_ahead, reopen, reopen_direct};
 pub(crate) use zero::{ZeroRange, zero_range};

@@ -169,6 +169,11 @@ pub(crate) fn lock_shared(fd: impl AsFd) -> io::Result<bool> {
     lock(fd, FlockOperation::NonBlockingLockShared)
 }
 
+/// Releases a lock for all descriptors of its open file description, also those that a child forked meanwhile still has.
+pub(crate) fn unlock(fd: impl AsFd) {
+    let _ = rustix::fs::flock(fd, FlockOperation::Unlock);
+}
+
 fn lock(fd: impl AsFd, how: FlockOperation) -> io::Result<bool> {
     match rustix::fs::flock(fd, how) {
         Ok(()) => Ok(true),

@@ -1,7 +1,8 @@
 //! What all processes did on a mount, as the segment counts it: calls by size, times by histogram, slots and waits.
 
+use crate::sys::atomic::AtomicU64;
+use core::sync::atomic::Ordering;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::limits::{LATENCY_COUNT, LATENCY_STEPS, SIZE_COUNT};

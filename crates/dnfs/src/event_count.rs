@@ -1,7 +1,8 @@
 //! An event count: waits for an event without a lock of its own. It may be in memory that processes share.
 
+use crate::sys::atomic::AtomicU32;
 use core::sync::atomic::Ordering::SeqCst;
-use core::sync::atomic::{AtomicU32, fence};
+use core::sync::atomic::fence;
 use std::time::Duration;
 
 use crate::limits::HOLDER_CHECK_MS;

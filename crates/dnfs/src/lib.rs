@@ -40,6 +40,8 @@ mod retention;
 mod retry_outcome;
 mod rpc;
 mod segment;
+#[cfg(test)]
+mod sim;
 mod slot_limiter;
 #[allow(unsafe_code, reason = "system calls without libc's symbols: the only module with unsafe code")]
 mod sys;

@@ -65,20 +65,7 @@ pub(crate) struct RuntimeRoot {
     pub(crate) is_named: bool,
 }
 
-static PROCESS: Process = Process {
-    identity: Identity::new(),
-    fork_handler: Once::new(),
-    clock_ahead_ns: AtomicI64::new(0),
-    descriptors: &DESCRIPTORS,
-    file_locks: FileLocks::new(),
-    liveness_files: ForkLock::new([OpenedFile::FREE; MEMBER_FILES_MAX]),
-    calls: &CALLS,
-    user_namespaces: UserNamespaces::new(),
-    runtime_root: OnceLock::new(),
-    reports: Reports::new(),
-    lock_holders: Mutex::new(()),
-    channels: AtomicU64::new(0),
-};
+static PROCESS: Process = Process::new(&DESCRIPTORS, &CALLS);
 
 // The large tables consist of zeros, which take no space in the file of a library. As parts of `PROCESS`, which has other values
 // too, they would take 2 MiB there.
@@ -88,10 +75,48 @@ static CALLS: Calls = Calls([const { CallingThread::new() }; LEASE_THREADS_MAX])
 /// The object of this process.
 #[inline]
 pub(crate) fn this_process() -> &'static Process {
+    #[cfg(test)]
+    if let Some(simulated) = crate::sys::simulated::process() {
+        return simulated;
+    }
     &PROCESS
 }
 
 impl Process {
+    const fn new(descriptors: &'static Descriptors, calls: &'static Calls) -> Self {
+        Self {
+            identity: Identity::new(),
+            fork_handler: Once::new(),
+            clock_ahead_ns: AtomicI64::new(0),
+            descriptors,
+            file_locks: FileLocks::new(),
+            liveness_files: ForkLock::new([OpenedFile::FREE; MEMBER_FILES_MAX]),
+            calls,
+            user_namespaces: UserNamespaces::new(),
+            runtime_root: OnceLock::new(),
+            reports: Reports::new(),
+            lock_holders: Mutex::new(()),
+            channels: AtomicU64::new(0),
+        }
+    }
+
+    /// The object of a simulated process. Made by a thread whose stack has space for its tables.
+    #[cfg(test)]
+    pub(crate) fn simulated() -> &'static Self {
+        let make = || -> &'static Self {
+            Box::leak(Box::new(Self::new(Box::leak(Box::new(Descriptors::new())), Box::leak(Box::new(Calls::new())))))
+        };
+        std::thread::Builder::new().stack_size(64 << 20).spawn(make).unwrap().join().unwrap()
+    }
+
+    /// Makes this the object of another simulated process, which has nothing of the former one.
+    #[cfg(test)]
+    pub(crate) fn become_another(&'static self) {
+        self.identity.forget();
+        self.liveness_files.set(|files| *files = [OpenedFile::FREE; MEMBER_FILES_MAX]);
+        self.file_locks.held.set(|held| *held = NO_LOCKS);
+    }
+
     /// The calling thread. After a fork it is another holder.
     #[inline]
     pub(crate) fn current_thread(&'static self) -> Holder {
@@ -162,7 +187,9 @@ mod tests {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 check(&path, faults);
-            } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("src/process.rs") {
+            } else if path.extension().is_some_and(|extension| extension == "rs")
+                && !["src/process.rs", "src/sys/simulated.rs"].iter().any(|file| path.ends_with(file))
+            {
                 let text = std::fs::read_to_string(&path).unwrap();
                 let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
                 let statics = code.lines().map(str::trim_start).filter(|line| {

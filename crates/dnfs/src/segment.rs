@@ -41,8 +41,8 @@ pub(crate) use size::SizeMoment;
 pub(crate) use table::NewFile;
 pub use untrusted::{Distrust, Untrusted};
 
+use crate::sys::atomic::{AtomicU32, AtomicU64};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};
-use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::limits::HOLDER_CHECK_MS;
 use crate::slot_limiter::{LeaseLock, Locked, Members, Strength};

@@ -5,6 +5,7 @@
 //! descriptor, because it would close it by libc's `close`.
 
 pub(crate) mod access_list;
+pub(crate) mod atomic;
 pub(crate) mod clock;
 pub(crate) mod connect;
 pub(crate) mod detached;
@@ -27,6 +28,8 @@ mod record_lock;
 pub(crate) mod region;
 pub(crate) mod shm;
 pub(crate) mod signals_blocked;
+#[cfg(test)]
+pub(crate) mod simulated;
 pub(crate) mod socket;
 pub(crate) mod stack_mark;
 pub(crate) mod whole_file;

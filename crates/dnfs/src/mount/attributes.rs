@@ -6,8 +6,8 @@ use crate::file::{Attributes, DeviceNumbers, FileHandle, FileKind, FsError, SetA
 use crate::limits::{ATTRIBUTE_AGE_MS_MAX, SIZE_ROUNDS_MAX};
 use crate::segment::layout::{FLAG_UNLINKED, Slot};
 use crate::segment::{AttrMoment, AttrRecord, NewFile, packed_time, unpacked_time};
+use crate::sys::atomic::AtomicU32;
 use crate::sys::clock::monotonic_ms;
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 impl Mount {

@@ -1,6 +1,6 @@
 //! Makes written data stable: fsync, close, sync. Nothing here allocates.
 
-use core::sync::atomic::AtomicU32;
+use crate::sys::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Instant;
 

@@ -3,7 +3,7 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::time::Instant;
 
-use core::sync::atomic::AtomicU32;
+use crate::sys::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Acquire;
 
 use super::attributes::record_of;

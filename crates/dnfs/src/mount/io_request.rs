@@ -2,7 +2,7 @@
 
 use std::io::{IoSlice, IoSliceMut};
 
-use core::sync::atomic::AtomicU32;
+use crate::sys::atomic::AtomicU32;
 
 use super::FileRef;
 use crate::error::Error;

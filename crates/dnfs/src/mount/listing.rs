@@ -7,6 +7,7 @@ use super::{Mount, Target, handle_of};
 use crate::error::Error;
 use crate::file::{DirectoryPosition, FileHandle, FileKind, FsError, SpaceUse};
 use crate::limits::LISTING_ROUNDS_MAX;
+use crate::sys::atomic::word;
 
 /// One name of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +74,7 @@ impl Mount {
     }
 
     fn list(&self, directory: &FileHandle, fsid: u64, items: &mut Vec<DirItem>) -> Result<(), Error> {
-        let refused = &self.segment.header().without_readdirplus;
+        let refused = word(&self.segment.header().without_readdirplus);
         let mut position = Some(DirectoryPosition::default());
         while let Some(from) = position {
             position = self.client.list(directory, from, refused, &mut |entry| {

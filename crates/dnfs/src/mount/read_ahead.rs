@@ -6,7 +6,7 @@
 //! allocates once the mount is attached. A signal handler that interrupts its thread here reads as usual. The child of a fork
 //! starts without read-ahead data.
 
-use core::sync::atomic::AtomicU32;
+use crate::sys::atomic::AtomicU32;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 use std::io::IoSliceMut;

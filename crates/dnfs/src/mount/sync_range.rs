@@ -1,6 +1,6 @@
 //! COMMITs that a program starts and does not wait for (`sync_file_range(2)`): the keeper sends them.
 
-use core::sync::atomic::AtomicU32;
+use crate::sys::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Acquire;
 
 use super::{FileRef, Mount};

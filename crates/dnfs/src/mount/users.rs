@@ -1,7 +1,7 @@
 //! One mount with several credentials (docs/design/012-users.md): those of this process, as they change, and those with which
 //! other users wrote.
 
-use core::sync::atomic::AtomicU32;
+use crate::sys::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
@@ -31,7 +31,7 @@ impl Mount {
         Ok(Self {
             local_path: self.local_path.clone(),
             who: who.for_url(&self.url),
-            credentials_place: AtomicU32::new(0),
+            credentials_place: core::sync::atomic::AtomicU32::new(0),
             client,
             others: Others::default(),
             read_ahead: super::read_ahead::ReadAhead::new(codec),

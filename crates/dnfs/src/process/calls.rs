@@ -43,6 +43,11 @@ pub(crate) struct NotedLease {
 }
 
 impl Calls {
+    #[cfg(test)]
+    pub(super) const fn new() -> Self {
+        Self([const { CallingThread::new() }; LEASE_THREADS_MAX])
+    }
+
     pub(crate) fn get(&self, place: u16) -> Option<&CallingThread> {
         self.0.get(usize::from(place))
     }

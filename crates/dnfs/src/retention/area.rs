@@ -1,7 +1,7 @@
 //! The file `retained`: creates it, maps it, allocates its memory.
 
+use crate::sys::atomic::{AtomicU32, AtomicU64};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::Arc;
 
 use super::PIECE_BYTES_MAX;

@@ -6,7 +6,7 @@
 //! signal handler inside a write takes what it needs from the write that it interrupted, which begins again
 //! (docs/design/028-stopped-processes.md).
 
-use core::sync::atomic::AtomicU64;
+use crate::sys::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use super::PIECE_BLOCKS_MAX;

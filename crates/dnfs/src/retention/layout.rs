@@ -2,7 +2,7 @@
 //!
 //! Everything but the data is an atomic integer in the host's byte order.
 
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use crate::sys::atomic::{AtomicU32, AtomicU64};
 
 use crate::event_count::EventCount;
 

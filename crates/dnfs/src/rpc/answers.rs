@@ -2,10 +2,10 @@
 
 use crate::limits::{ANSWER_RECENT_MS, ANSWER_STEP_MS};
 use crate::segment::layout::Header;
+use crate::sys::atomic::AtomicU64;
 use crate::sys::clock::coarse_ms;
 use crate::sys::shm::Mapping;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The time of the last answer, in ms of the monotonic clock; 0: there was no answer yet.

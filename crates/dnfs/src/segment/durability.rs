@@ -5,8 +5,8 @@
 //! again when it is answered, so that a COMMIT in flight meanwhile does not cover it. Error sequences follow Linux' errseq_t: a
 //! counter whose lowest bit shows that some description has seen this value.
 
-use core::sync::atomic::AtomicU32;
-use core::sync::atomic::AtomicU64;
+use crate::sys::atomic::AtomicU32;
+use crate::sys::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 use crate::file::FsError;

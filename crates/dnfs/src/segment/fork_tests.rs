@@ -1,6 +1,6 @@
 //! Processes that share a segment, and die at any instruction.
 
-use core::sync::atomic::AtomicU32;
+use crate::sys::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use super::tests::fresh_segment;

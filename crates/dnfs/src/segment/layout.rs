@@ -4,7 +4,7 @@
 //! field needs a new [`LAYOUT_VERSION`]. A new field needs no new version if its bytes were always zero and zero means that
 //! it is not used.
 
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use crate::sys::atomic::{AtomicU32, AtomicU64};
 
 use crate::event_count::EventCount;
 use crate::file::FILE_HANDLE_BYTES_MAX;

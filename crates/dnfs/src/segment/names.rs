@@ -1,6 +1,6 @@
 //! Files whose name was removed while they are open, and the counters that guard cached names.
 
-use core::sync::atomic::AtomicU64;
+use crate::sys::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use core::time::Duration;
 

@@ -2,7 +2,7 @@
 //! connections of one client and drop or refuse the rest. Above the limit a connection is closed after its call, so that no
 //! caller waits for one whose owner sleeps.
 
-use core::sync::atomic::AtomicU64;
+use crate::sys::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! A lock whose word names its holder's lease. Another caller takes it over if the holder died, was stopped or left its call.
 
-use core::sync::atomic::AtomicU64;
+use crate::sys::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};
 
 use super::Members;

@@ -1,6 +1,6 @@
 //! What the segment holds of leases and of connections that stay open.
 
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use crate::sys::atomic::{AtomicU32, AtomicU64};
 
 use crate::limits::KEPT_CONNECTIONS_MAX;
 

@@ -50,6 +50,10 @@ pub fn cpu_time() -> Duration {
 
 /// Sleeps for this time, also if signals arrive.
 pub(crate) fn sleep(time: Duration) {
+    #[cfg(test)]
+    if super::simulated::sleep(time) {
+        return;
+    }
     let mut left = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
     while let NanosleepRelativeResult::Interrupted(rest) = nanosleep(&left) {
         left = rest;
@@ -58,6 +62,10 @@ pub(crate) fn sleep(time: Duration) {
 
 /// Lets another thread run.
 pub(crate) fn give_way() {
+    #[cfg(test)]
+    if super::simulated::give_way() {
+        return;
+    }
     rustix::thread::sched_yield();
 }
 

@@ -32,7 +32,10 @@ impl Fd {
 
 impl From<OwnedFd> for Fd {
     fn from(fd: OwnedFd) -> Self {
-        Self(fd.into_raw_fd())
+        let fd = Self(fd.into_raw_fd());
+        #[cfg(test)]
+        super::simulated::opened(fd.0);
+        fd
     }
 }
 
@@ -46,6 +49,8 @@ impl AsFd for Fd {
 
 impl Drop for Fd {
     fn drop(&mut self) {
+        #[cfg(test)]
+        super::simulated::closed(self.0);
         // SAFETY: the descriptor is open and owned by self, which ends here.
         unsafe { rustix::io::close(self.0) };
     }

@@ -152,7 +152,7 @@ mod tests {
     use crate::segment::tests::tempdir::TempDir;
     use crate::sys::shm::tests::Child;
     use std::os::unix::ffi::OsStrExt as _;
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::Ordering;
 
     fn path(place: &TempDir, name: &str) -> CPath {
         CPath::new(&[place.path().as_bytes(), b"/", name.as_bytes()].concat())
@@ -163,7 +163,7 @@ mod tests {
         let place = TempDir::new();
         let (file, other) = (path(&place, "lock"), path(&place, "other"));
         let memory = crate::sys::shm::tests::shared_memory();
-        let inside = &memory.values::<AtomicU32>(0, 1)[0];
+        let inside = &memory.values::<crate::sys::atomic::AtomicU32>(0, 1)[0];
         let work = || {
             for _ in 0..200 {
                 let held = FileLock::wait(&file).unwrap();

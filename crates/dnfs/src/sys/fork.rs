@@ -112,6 +112,13 @@ impl Identity {
         }
     }
 
+    /// Makes the next request learn another identity, as in a new process.
+    #[cfg(test)]
+    pub(crate) fn forget(&'static self) {
+        self.page().identity.store(0, Relaxed);
+        self.page().process.store(0, Relaxed);
+    }
+
     /// A number for this process that is unique and cannot be guessed.
     pub(crate) fn number(&'static self) -> u64 {
         self.generation(); // the number in a copied page may be the parent's until then

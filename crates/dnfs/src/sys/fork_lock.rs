@@ -92,6 +92,15 @@ impl<T> ForkLock<T> {
         held != 0 && me.is_thread(held)
     }
 
+    /// Frees the lock and changes its value, while nobody else has it.
+    #[cfg(test)]
+    pub(crate) fn set(&self, change: impl FnOnce(&mut T)) {
+        self.holder.store(0, Relaxed);
+        if let Some(mut guard) = self.try_lock(Holder::new(1, 1), |_| ()) {
+            change(&mut guard);
+        }
+    }
+
     /// Sets the state that a signal handler finds between the taking and the use of the lock, or
     /// that a fork in any thread copies.
     #[cfg(test)]

@@ -57,12 +57,20 @@ pub(crate) fn thread_id() -> u64 {
 
 /// This process.
 pub(crate) fn process_id() -> u32 {
+    #[cfg(test)]
+    if let Some(pid) = super::simulated::process_id() {
+        return pid;
+    }
     rustix::process::getpid().as_raw_nonzero().get() as u32
 }
 
 /// The time of a clock, in ns.
 #[inline]
 pub(crate) fn clock_ns(clock: libc::clockid_t) -> u64 {
+    #[cfg(test)]
+    if let Some(now) = super::simulated::now_ns() {
+        return now;
+    }
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: libc writes only `now`, which belongs to this frame. The call uses libc's name, which no hook has: libc
     // reads the kernel's clock page without a system call, and rustix, without libc, may allocate to find that page.

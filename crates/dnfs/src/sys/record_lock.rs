@@ -11,6 +11,13 @@ fn range(byte: u32, length: i64, kind: i32) -> libc::flock {
 
 /// `fcntl(2)` with a lock, as a raw system call: rustix has no locks of single bytes.
 fn lock_call(fd: i32, operation: i32, mut range: libc::flock) -> Result<libc::flock, Errno> {
+    // The locks of a simulated process are those of its open files: all simulated processes are one for the kernel.
+    #[cfg(test)]
+    let operation = match operation {
+        libc::F_SETLK if super::simulated::is_active() => libc::F_OFD_SETLK,
+        libc::F_GETLK if super::simulated::is_active() => libc::F_OFD_GETLK,
+        other => other,
+    };
     // SAFETY: the kernel reads and writes only `range`, which belongs to this frame.
     let result = unsafe { call(libc::SYS_fcntl, [fd as usize, operation as usize, &raw mut range as usize, 0, 0, 0]) };
     if result < 0 { Err(Errno(-result as i32)) } else { Ok(range) }

@@ -2,9 +2,10 @@
 
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+use core::sync::atomic::{AtomicPtr, AtomicUsize};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
+use super::atomic::{AtomicU32, AtomicU64};
 use super::fd::Fd;
 use super::local_file::Errno;
 use crate::retention::layout::{AreaHeader, Record, Run};

@@ -57,7 +57,7 @@ impl Client {
     }
 
     /// A client that speaks this protocol.
-    fn of(protocol: impl FileProtocol + 'static) -> Self {
+    pub(crate) fn of(protocol: impl FileProtocol + 'static) -> Self {
         Self(Box::new(protocol))
     }
 

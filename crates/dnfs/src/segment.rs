@@ -211,9 +211,14 @@ pub(crate) mod tests {
 
     /// A segment in a directory of its own.
     pub(crate) fn fresh_segment() -> (tempdir::TempDir, Segment) {
+        fresh_segment_that_retains(0)
+    }
+
+    /// As [`fresh_segment`], for a mount that retains up to this much written data.
+    pub(crate) fn fresh_segment_that_retains(bytes: u64) -> (tempdir::TempDir, Segment) {
         let place = tempdir::TempDir::new();
         let directory = RuntimeDir::make(place.path().as_bytes(), |_| 1).unwrap();
-        let segment = Segment::create(&directory, 1, &attach::tests::parts(), 0, None).unwrap().unwrap();
+        let segment = Segment::create(&directory, 1, &attach::tests::parts(), bytes, None).unwrap().unwrap();
         (place, segment)
     }
 

@@ -11,6 +11,8 @@ mod world;
 
 mod attributes;
 mod locks;
+mod mounts;
+mod server;
 mod slots;
 
 pub(crate) use world::{Faults, World};

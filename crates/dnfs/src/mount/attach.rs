@@ -103,6 +103,16 @@ impl Mount {
         Ok(directory.filter(|_| noted.is_some()))
     }
 
+    /// The mount of a simulated process: of this client, in a segment that exists.
+    ///
+    /// # Errors
+    /// The segment's directory cannot be used.
+    #[cfg(test)]
+    pub(crate) fn simulated(spec: &MountSpec, client: Client, segment: Segment) -> Result<Self, Error> {
+        let user = be_user(segment.directory())?.map(Arc::new);
+        Ok(Self { _user: user, ..Self::new(spec, &Credentials::of_process(), client, segment)? })
+    }
+
     fn new(spec: &MountSpec, who: &Credentials, mut client: Client, segment: Segment) -> Result<Self, Error> {
         let options = &spec.url.options;
         let members = Arc::clone(segment.members());

@@ -32,6 +32,12 @@ impl Membership {
         self.leases = Some(members);
     }
 
+    /// The members whose leases the callers hold.
+    #[cfg(test)]
+    pub(crate) const fn leases_of_test(&self) -> Option<&Arc<Members>> {
+        self.leases.as_ref()
+    }
+
     /// The notes of calls that wait.
     pub(crate) const fn call_notes(&self) -> Option<&CallNotes> {
         self.call_notes.as_ref()

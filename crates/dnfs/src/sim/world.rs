@@ -59,7 +59,7 @@ impl<T: 'static> World<T> {
     pub(crate) fn run(&mut self, count: usize, faults: Faults, own: &dyn Fn(usize) -> T, work: impl Fn(&T) + 'static) {
         let work: Work<T> = Rc::new(work);
         for number in 0..count {
-            let place = self.place(number, own(number), &work);
+            let place = self.place(number, own, &work);
             self.places.push(place);
         }
         while !self.places.is_empty() {
@@ -70,7 +70,7 @@ impl<T: 'static> World<T> {
                 Fault::Kill => {
                     self.kills += 1;
                     let number = self.places.swap_remove(at).number;
-                    let place = self.place(number, own(number), &work);
+                    let place = self.place(number, own, &work);
                     self.places.push(place);
                 }
                 Fault::Stop => {
@@ -88,8 +88,8 @@ impl<T: 'static> World<T> {
         }
     }
 
-    fn place(&self, number: usize, owned: T, work: &Work<T>) -> Place<T> {
-        let owned = Box::new(owned);
+    fn place(&self, number: usize, own: &dyn Fn(usize) -> T, work: &Work<T>) -> Place<T> {
+        let owned = Box::new(self.outside(|| own(number)));
         let process = Simulated::start::<T>(&self.common, &owned, Rc::clone(work));
         Place { process, _owned: owned, pause: Pause::Turn, number }
     }

@@ -64,6 +64,8 @@ impl Mapping {
         // SAFETY: a fresh mapping at an address of the kernel's choice disturbs no other memory.
         let base = unsafe { mmap(core::ptr::null_mut(), length, access, MapFlags::SHARED, fd, 0) }?;
         let base = NonNull::new(base.cast()).ok_or(Errno(libc::ENOMEM))?;
+        #[cfg(test)]
+        super::simulated::mapped(base.as_ptr() as usize, length, fd);
         Ok(Self { base, length })
     }
 
@@ -168,6 +170,8 @@ impl Drop for LateMapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        #[cfg(test)]
+        super::simulated::unmapped(self.base.as_ptr() as usize);
         // SAFETY: exactly what was mapped; references into it borrow from self and are gone.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.length) };
     }

@@ -21,8 +21,8 @@ pub(crate) enum Pause {
     Turn,
     /// It sleeps until this time.
     Sleep(u64),
-    /// It waits for the futex at this address, until this time at most.
-    Futex(usize, u64),
+    /// It waits for this futex, until this time at most.
+    Futex(u64, u64),
 }
 
 /// What all processes of a simulation share with its scheduler.
@@ -31,7 +31,7 @@ pub(crate) struct Common {
     pub(crate) now_ns: Cell<u64>,
     pub(crate) rng: RefCell<Rng>,
     /// Futexes that were woken, and up to how many waiters.
-    pub(crate) woken: RefCell<Vec<(usize, u32)>>,
+    pub(crate) woken: RefCell<Vec<(u64, u32)>>,
     /// A turn ends at one access in this many, on average.
     pub(crate) turn_accesses: Cell<u64>,
 }
@@ -60,6 +60,8 @@ thread_local! {
     /// Objects of processes that ended, for new ones: each has tables of 2 MiB.
     static FREE: RefCell<Vec<&'static Process>> = const { RefCell::new(Vec::new()) };
     static NEXT_PID: Cell<u32> = const { Cell::new(1) };
+    /// Mapped files: address, length, and the file.
+    static MAPPED: RefCell<Vec<(usize, usize, u64)>> = const { RefCell::new(Vec::new()) };
 }
 
 fn current() -> Option<&'static Context> {
@@ -201,18 +203,40 @@ pub(crate) fn give_way() -> bool {
     true
 }
 
+/// Notes that a file is mapped: a word in it is one futex for all processes, wherever they have mapped it.
+pub(crate) fn mapped(base: usize, length: usize, fd: &super::fd::Fd) {
+    if let Ok(file) = rustix::fs::fstat(fd) {
+        let file = file.st_ino.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ file.st_dev;
+        MAPPED.with_borrow_mut(|mapped| mapped.push((base, length, file)));
+    }
+}
+
+/// Notes that a mapping ended.
+pub(crate) fn unmapped(base: usize) {
+    let _ = MAPPED.try_with(|mapped| mapped.borrow_mut().retain(|(other, ..)| *other != base));
+}
+
+/// What identifies a futex: its file and its place there, or its address.
+fn futex(word: &core::sync::atomic::AtomicU32) -> u64 {
+    let address = core::ptr::from_ref(word) as usize;
+    MAPPED.with_borrow(|mapped| {
+        let holds = |(base, length, _): &&(usize, usize, u64)| (*base..base + length).contains(&address);
+        mapped.iter().find(holds).map_or(address as u64, |(base, _, file)| file.wrapping_add((address - base) as u64))
+    })
+}
+
 /// Waits for a futex that has the expected value. Returns false after `longest`; `None` outside of a simulation.
 pub(crate) fn wait(word: &core::sync::atomic::AtomicU32, longest: Duration) -> Option<bool> {
     let me = current()?;
     let end = me.common.now_ns.get() + longest.as_nanos() as u64;
-    me.pause(Pause::Futex(core::ptr::from_ref(word) as usize, end));
+    me.pause(Pause::Futex(futex(word), end));
     Some(!me.is_timed_out.get())
 }
 
 /// Wakes waiters of a futex. False outside of a simulation.
 pub(crate) fn wake(word: &core::sync::atomic::AtomicU32, count: u32) -> bool {
     let Some(me) = current() else { return false };
-    me.common.woken.borrow_mut().push((core::ptr::from_ref(word) as usize, count));
+    me.common.woken.borrow_mut().push((futex(word), count));
     true
 }
 

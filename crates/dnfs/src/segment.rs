@@ -233,7 +233,8 @@ pub(crate) mod tests {
 
         impl TempDir {
             pub(crate) fn new() -> Self {
-                let unique = crate::sys::random::random();
+                // Not the random numbers of a simulation: the next one with the same seed has another directory.
+                let unique = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
                 use std::os::unix::fs::DirBuilderExt;
                 let make = |parent: &Path| {
                     let path = parent.join(format!("millrace-segment-{unique:016x}"));

@@ -85,16 +85,15 @@ impl Slot {
 
     /// The record. `None` if it was never fetched, is outdated, or a killed process left it incomplete.
     pub(crate) fn attr_record(&self) -> Option<AttrRecord> {
-        if self.attr_doubts.load(Acquire) != self.attr_resolved.load(Acquire) {
-            return None;
-        }
         for _ in 0..WRITER_TURNS_MAX {
             let before = self.attr_sequence.load(Acquire);
             if before & 1 == 0 {
                 let (words, sum) = self.attr_words();
                 fence(Acquire);
                 if self.attr_sequence.load(Relaxed) == before {
-                    return (sum == checksum(words)).then(|| AttrRecord::of_words(words));
+                    // A writer that doubts what it stores announces that before it unlocks the record.
+                    let is_doubted = self.attr_doubts.load(Acquire) != self.attr_resolved.load(Acquire);
+                    return (!is_doubted && sum == checksum(words)).then(|| AttrRecord::of_words(words));
                 }
             }
             give_way();
@@ -126,6 +125,9 @@ impl Slot {
         let accept = newest || known.is_none_or(|known| record.ctime > known.ctime);
         if accept {
             self.store_attr(record);
+            if known.is_none() && !newest {
+                self.attr_doubt(); // a killed writer left the record incomplete: a reader may have seen a newer one
+            }
         } else if known.is_some_and(|known| record.ctime == known.ctime && record.differs_in_rights(known)) {
             self.attr_doubt();
         }

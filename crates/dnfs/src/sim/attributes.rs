@@ -41,7 +41,7 @@ fn a_reader_finds_the_attributes_of_one_reply_and_never_older_ones_than_it_saw()
             (host, file)
         });
         let own = |_| Client { host: Rc::clone(&host), file, server: Rc::clone(&server) };
-        world.run(4, Faults { kill: 500, stop: 500 }, &own, |me: &Client| {
+        world.run(4, Faults { kill: 1_000, stop: 1_000 }, &own, |me: &Client| {
             let slot = me.host.segment.slot(me.file).unwrap();
             let mut seen = 0;
             for _ in 0..12 {

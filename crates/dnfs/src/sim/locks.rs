@@ -108,7 +108,7 @@ fn no_write_of_a_former_holder_of_a_lock_reaches_the_server_after_one_of_its_suc
             members.fence_by(Box::new(wire.clone()));
             Writer { members, host: Rc::clone(&host), wire: wire.clone() }
         };
-        world.run(3, Faults { kill: 300, stop: 150 }, &own, |me: &Writer| {
+        world.run(3, Faults { kill: 2_000, stop: 1_000 }, &own, |me: &Writer| {
             let _call = crate::slot_limiter::begin_call();
             let header = me.host.segment.header();
             for _ in 0..5 {

@@ -24,7 +24,7 @@ use crate::sys::clock::sleep;
 use crate::sys::random::random;
 
 const BLOCK_BYTES: usize = 4096;
-const BLOCKS: usize = 4;
+const BLOCKS: usize = 3;
 const RETAIN_BYTES: u64 = 1 << 20;
 
 /// A write of one block, by the order of events.
@@ -187,7 +187,7 @@ fn reads_are_never_older_than_finished_writes_and_synced_data_survives_power_cut
     ::sim::sweep(100, |seed, _| {
         let mut world = World::new(seed);
         let place = world.outside(Place::new);
-        world.run(4, Faults { kill: 2_000, stop: 3_000 }, &|number| place.program(number == 0), Program::work);
+        world.run(4, Faults { kill: 40_000, stop: 60_000 }, &|number| place.program(number == 0), Program::work);
         (kills, turns) = (kills + world.kills, turns + world.turns);
         cuts += place.server.with(|disk| disk.power_cuts);
         resends += place.server.with(|disk| disk.resends);
@@ -195,7 +195,12 @@ fn reads_are_never_older_than_finished_writes_and_synced_data_survives_power_cut
         for block in 0..BLOCKS {
             let bytes = stable.get(block * BLOCK_BYTES..(block + 1) * BLOCK_BYTES);
             let version = bytes.map_or(0, version_of);
-            assert!(history.allows(block, version, history.synced), "block {block}: {version} is stable, synced {}: {:?}", history.synced, history.writes[block]);
+            assert!(
+                history.allows(block, version, history.synced),
+                "block {block}: {version} is stable, synced {}: {:?}",
+                history.synced,
+                history.writes[block]
+            );
         }
     });
     println!("{turns} turns, {kills} kills, {cuts} power cuts, {resends} resends");

@@ -36,7 +36,7 @@ fn no_more_calls_than_slots_are_in_flight_and_killed_processes_take_no_slot_with
             in_flight: Rc::clone(&in_flight),
             mine: Cell::new(0),
         };
-        world.run(4, Faults { kill: 400, stop: 0 }, &own, |me: &Caller| {
+        world.run(4, Faults { kill: 2_000, stop: 0 }, &own, |me: &Caller| {
             for call in 0..6 {
                 let permit = me.limiter.acquire(1 + call % 2);
                 me.mine.set(permit.count());

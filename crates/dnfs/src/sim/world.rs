@@ -4,21 +4,14 @@ use std::rc::Rc;
 
 use crate::sys::simulated::{Common, Pause, Simulated, outside};
 
+pub(crate) use crate::sys::simulated::Faults;
+
 /// Turns after which a simulation counts as hung.
-const TURNS_MAX: u64 = 3_000_000;
+const TURNS_MAX: u64 = 20_000_000;
 /// Virtual time of one turn, in ns.
 const TURN_NS: u64 = 1_000;
 /// How long a stopped process is stopped at most, in ns.
 const STOP_NS_MAX: u64 = 5_000_000_000;
-
-/// What may happen to a process at the end of each turn: one chance in this many; 0: never.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Faults {
-    /// It is killed. A new process takes its place.
-    pub(crate) kill: u64,
-    /// It is stopped for up to 5 s.
-    pub(crate) stop: u64,
-}
 
 /// What a process does, given its own state and what all share.
 type Work<T> = Rc<dyn Fn(&T)>;
@@ -58,6 +51,7 @@ impl<T: 'static> World<T> {
     /// A panic of a process, and if they do not end.
     pub(crate) fn run(&mut self, count: usize, faults: Faults, own: &dyn Fn(usize) -> T, work: impl Fn(&T) + 'static) {
         let work: Work<T> = Rc::new(work);
+        self.common.faults.set(faults);
         for number in 0..count {
             let place = self.place(number, own, &work);
             self.places.push(place);
@@ -66,22 +60,20 @@ impl<T: 'static> World<T> {
             self.turns += 1;
             assert!(self.turns < TURNS_MAX, "the processes do not end: they wait for each other");
             let (at, is_timed_out) = self.next();
-            match self.chance(faults) {
-                Fault::Kill => {
+            match self.places[at].process.resume(is_timed_out) {
+                Some(Pause::Killed) => {
                     self.kills += 1;
                     let number = self.places.swap_remove(at).number;
                     let place = self.place(number, own, &work);
                     self.places.push(place);
                 }
-                Fault::Stop => {
+                Some(Pause::Stopped) => {
                     self.stops += 1;
                     let until = self.common.now_ns.get() + self.common.rng.borrow_mut().below(STOP_NS_MAX);
                     self.places[at].pause = Pause::Sleep(until);
                 }
-                Fault::None => match self.places[at].process.resume(is_timed_out) {
-                    Some(pause) => self.places[at].pause = pause,
-                    None => drop(self.places.swap_remove(at)),
-                },
+                Some(pause) => self.places[at].pause = pause,
+                None => drop(self.places.swap_remove(at)),
             }
             self.common.now_ns.set(self.common.now_ns.get() + TURN_NS);
             self.wake();
@@ -94,21 +86,10 @@ impl<T: 'static> World<T> {
         Place { process, _owned: owned, pause: Pause::Turn, number }
     }
 
-    fn chance(&self, faults: Faults) -> Fault {
-        let mut rng = self.common.rng.borrow_mut();
-        if faults.kill > 0 && rng.chance(1, faults.kill) {
-            Fault::Kill
-        } else if faults.stop > 0 && rng.chance(1, faults.stop) {
-            Fault::Stop
-        } else {
-            Fault::None
-        }
-    }
-
     /// A process that can run, and whether its wait for a futex ended by time. If none can, time passes until one can.
     fn next(&self) -> (usize, bool) {
         let due = |place: &Place<T>| match place.pause {
-            Pause::Turn => 0,
+            Pause::Turn | Pause::Killed | Pause::Stopped => 0,
             Pause::Sleep(until) | Pause::Futex(_, until) => until,
         };
         let first = self.places.iter().map(due).min().unwrap_or(0);
@@ -126,10 +107,4 @@ impl<T: 'static> World<T> {
             waiters.take(count as usize).for_each(|place| place.pause = Pause::Turn);
         }
     }
-}
-
-enum Fault {
-    Kill,
-    Stop,
-    None,
 }

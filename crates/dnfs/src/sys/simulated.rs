@@ -21,6 +21,10 @@ pub(crate) enum Pause {
     Turn,
     /// It sleeps until this time.
     Sleep(u64),
+    /// It is killed here.
+    Killed,
+    /// It is stopped here for a while.
+    Stopped,
     /// It waits for this futex, until this time at most.
     Futex(u64, u64),
 }
@@ -33,13 +37,46 @@ pub(crate) struct Common {
     /// Futexes that were woken, and up to how many waiters.
     pub(crate) woken: RefCell<Vec<(u64, u32)>>,
     /// A turn ends at one access in this many, on average.
-    pub(crate) turn_accesses: Cell<u64>,
+    turn_accesses: u64,
+    pub(crate) faults: Cell<Faults>,
 }
 
 impl Common {
     pub(crate) fn new(seed: u64) -> Rc<Self> {
-        let (rng, woken) = (RefCell::new(Rng::new(seed)), RefCell::default());
-        Rc::new(Self { now_ns: Cell::new(START_NS), rng, woken, turn_accesses: Cell::new(4) })
+        let mut rng = Rng::new(seed);
+        // Some seeds switch at almost every access, others let a process run far.
+        let turn_accesses = 2 << rng.below(8);
+        Rc::new(Self {
+            now_ns: Cell::new(START_NS),
+            rng: RefCell::new(rng),
+            woken: RefCell::default(),
+            turn_accesses,
+            faults: Cell::default(),
+        })
+    }
+}
+
+/// What may happen to a process: once in this many accesses to shared memory, on average; 0: never.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Faults {
+    /// It is killed. A new process takes its place.
+    pub(crate) kill: u64,
+    /// It is stopped for up to 5 s.
+    pub(crate) stop: u64,
+}
+
+impl Common {
+    /// Whether a turn ends at an access, and how.
+    fn end_of_turn(&self) -> Option<Pause> {
+        let (mut rng, faults) = (self.rng.borrow_mut(), self.faults.get());
+        let mut comes = |rate: u64| rate > 0 && rng.chance(1, rate);
+        if comes(faults.kill) {
+            Some(Pause::Killed)
+        } else if comes(faults.stop) {
+            Some(Pause::Stopped)
+        } else {
+            comes(self.turn_accesses).then_some(Pause::Turn)
+        }
     }
 }
 
@@ -165,9 +202,10 @@ impl Drop for Simulated {
 #[inline]
 pub(crate) fn turn() {
     if let Some(me) = current() {
-        let ends = !me.yielder.get().is_null() && me.common.rng.borrow_mut().chance(1, me.common.turn_accesses.get());
-        if ends {
-            me.pause(Pause::Turn);
+        if !me.yielder.get().is_null()
+            && let Some(why) = me.common.end_of_turn()
+        {
+            me.pause(why);
         }
     }
 }

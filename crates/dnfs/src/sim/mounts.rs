@@ -41,7 +41,9 @@ struct Event {
 struct History {
     events: u64,
     writes: [Vec<Event>; BLOCKS],
-    /// For each block, when the last sync that succeeded began.
+    /// Appends that have ended: offset, version, and when.
+    appended: Vec<(u64, u64, u64)>,
+    /// When the last sync that succeeded began.
     synced: u64,
 }
 
@@ -82,9 +84,12 @@ impl Program {
         let cursor = AtomicU32::new(mount.error_cursor(self.file));
         for _ in 0..12 {
             let (block, _call) = (random() as usize % BLOCKS, begin_call());
-            match random() % 8 {
+            match random() % 12 {
                 0..4 => self.write(mount, block),
                 4..7 => self.read(mount, block),
+                7..9 => self.append(mount),
+                9 => self.read_appended(mount),
+                10 => self.size(mount, &cursor),
                 _ => {
                     let begun = self.history.borrow_mut().tick();
                     mount.sync(self.file, &cursor).unwrap();
@@ -95,11 +100,37 @@ impl Program {
         }
     }
 
+    fn append(&self, mount: &Mount) {
+        let version = self.history.borrow_mut().tick();
+        let done = mount.append(self.file, &[IoSlice::new(&filled(version))], Stability::Unstable);
+        let (bytes, offset) = done.unwrap();
+        assert_eq!(bytes, BLOCK_BYTES);
+        let mut history = self.history.borrow_mut();
+        let ended = history.tick();
+        history.appended.push((offset, version, ended));
+    }
+
+    /// Reads what some append wrote: nothing else writes there.
+    fn read_appended(&self, mount: &Mount) {
+        let history = self.history.borrow();
+        let Some(&(offset, version, _)) = history.appended.get(random() as usize % history.appended.len().max(1)) else { return };
+        drop(history);
+        let mut bytes = vec![0; BLOCK_BYTES];
+        let got = mount.read(self.file, offset, &mut [IoSliceMut::new(&mut bytes)]).unwrap();
+        assert_eq!((got, version_of(&bytes)), (BLOCK_BYTES, version), "what was appended at {offset}");
+    }
+
+    /// The size is at least that of all that was written before.
+    fn size(&self, mount: &Mount, cursor: &AtomicU32) {
+        let end = self.history.borrow().appended.iter().map(|(offset, ..)| offset + BLOCK_BYTES as u64).max().unwrap_or(0);
+        let size = mount.size_to_change(self.file, cursor).unwrap();
+        assert!(size >= end, "size {size} after an append up to {end}");
+    }
+
     fn write(&self, mount: &Mount, block: usize) {
         let begun = self.history.borrow_mut().tick();
         self.history.borrow_mut().writes[block].push(Event { version: begun, begun, ended: None });
-        let mut bytes = vec![0; BLOCK_BYTES];
-        bytes.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&begun.to_be_bytes()));
+        let bytes = filled(begun);
         let done = mount.write(self.file, (block * BLOCK_BYTES) as u64, &[IoSlice::new(&bytes)], Stability::Unstable);
         assert_eq!(done.unwrap(), BLOCK_BYTES);
         let mut history = self.history.borrow_mut();
@@ -117,6 +148,11 @@ impl Program {
         let history = self.history.borrow();
         assert!(history.allows(block, version, begun), "block {block}: {version} read at {begun}: {:?}", history.writes[block]);
     }
+}
+
+/// A block that this version fills.
+fn filled(version: u64) -> Vec<u8> {
+    version.to_be_bytes().repeat(BLOCK_BYTES / 8)
 }
 
 /// The version that fills a block.
@@ -145,13 +181,13 @@ impl Place {
             fsid: 1,
             fileid: 7,
             rdev: 0,
-            size: 0,
+            size: (BLOCKS * BLOCK_BYTES) as u64,
             attr: AttrRecord::default(),
             checked_ms: 0,
             created: true,
         };
         let (file, _) = segment.find_or_insert(&file).unwrap();
-        Self { file, server: Server::default(), history: Rc::default(), segment, _place: place }
+        Self { file, server: Server::with_file(vec![0; BLOCKS * BLOCK_BYTES]), history: Rc::default(), segment, _place: place }
     }
 
     fn program(&self, is_operator: bool) -> Program {
@@ -192,6 +228,11 @@ fn reads_are_never_older_than_finished_writes_and_synced_data_survives_power_cut
         cuts += place.server.with(|disk| disk.power_cuts);
         resends += place.server.with(|disk| disk.resends);
         let (stable, history) = (place.server.stable(), place.history.borrow());
+        for &(offset, version, ended) in &history.appended {
+            let bytes = stable.get(offset as usize..offset as usize + BLOCK_BYTES);
+            let found = bytes.map_or(0, version_of);
+            assert!(found == version || ended >= history.synced, "{version} was appended at {offset}, {found} is stable");
+        }
         for block in 0..BLOCKS {
             let bytes = stable.get(block * BLOCK_BYTES..(block + 1) * BLOCK_BYTES);
             let version = bytes.map_or(0, version_of);

@@ -111,6 +111,12 @@ impl Disk {
 pub(super) struct Server(Arc<Mutex<Disk>>);
 
 impl Server {
+    /// A server with a file of these bytes, which are stable.
+    pub(super) fn with_file(bytes: Vec<u8>) -> Self {
+        let disk = Disk { now: bytes.clone(), stable: bytes, ..Disk::default() };
+        Self(Arc::new(Mutex::new(disk)))
+    }
+
     /// Runs `work`, in which no turn may end, after what has arrived was executed.
     pub(super) fn with<T>(&self, work: impl FnOnce(&mut Disk) -> T) -> T {
         let mut disk = self.0.lock().unwrap();

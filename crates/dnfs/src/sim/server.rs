@@ -230,7 +230,10 @@ impl SimulatedProtocol {
     }
 }
 
-const UNUSED: &str = "no model calls this";
+/// The refusal of procedures that no model needs.
+const fn not_served() -> Error {
+    Error::Fs(FsError::NotSupported)
+}
 
 impl FileProtocol for SimulatedProtocol {
     fn state(&self) -> &ClientState {
@@ -338,51 +341,51 @@ impl FileProtocol for SimulatedProtocol {
     }
 
     fn setattr(&self, _: &FileHandle, _: &SetAttributes, _: Option<FileTime>) -> Result<Option<Attributes>, Error> {
-        unimplemented!("{UNUSED}")
+        Err(not_served())
     }
 
     fn lookup(&self, _: &FileHandle, _: &[u8]) -> Result<(FileHandle, Option<Attributes>), Error> {
-        unimplemented!("{UNUSED}")
+        Err(not_served())
     }
 
     fn readlink(&self, _: &FileHandle, _: &mut Vec<u8>) -> Result<(), Error> {
-        unimplemented!("{UNUSED}")
+        Err(not_served())
     }
 
     fn create(&self, _: &FileHandle, _: &[u8], _: CreateMode) -> Result<Created, Error> {
-        unimplemented!("{UNUSED}")
+        Err(not_served())
     }
 
     fn mkdir(&self, _: &FileHandle, _: &[u8], _: &SetAttributes) -> Result<Created, Error> {
-        unimplemented!("{UNUSED}")
+        Err(not_served())
     }
 
     fn symlink(&self, _: &FileHandle, _: &[u8], _: &[u8], _: &SetAttributes) -> Result<Created, Error> {
-        unimplemented!("{UNUSED}")
+        Err(not_served())
     }
 
     fn mknod(&self, _: &FileHandle, _: &[u8], _: SpecialFile, _: &SetAttributes) -> Result<Created, Error> {
-        unimplemented!("{UNUSED}")
+        Err(not_served())
     }
 
     fn remove(&self, _: &FileHandle, _: &[u8]) -> Result<(), Error> {
-        unimplemented!("{UNUSED}")
+        Err(not_served())
     }
 
     fn rmdir(&self, _: &FileHandle, _: &[u8]) -> Result<(), Error> {
-        unimplemented!("{UNUSED}")
+        Err(not_served())
     }
 
     fn rename_object(&self, _: &FileHandle, _: &[u8], _: &FileHandle, _: &[u8], _: Option<u64>) -> Result<(), Error> {
-        unimplemented!("{UNUSED}")
+        Err(not_served())
     }
 
     fn link(&self, _: &FileHandle, _: &FileHandle, _: &[u8]) -> Result<Option<Attributes>, Error> {
-        unimplemented!("{UNUSED}")
+        Err(not_served())
     }
 
     fn fsstat(&self, _: &FileHandle) -> Result<SpaceUse, Error> {
-        unimplemented!("{UNUSED}")
+        Err(not_served())
     }
 
     fn list(
@@ -392,6 +395,6 @@ impl FileProtocol for SimulatedProtocol {
         _: &AtomicU32,
         _: Visit<'_>,
     ) -> Result<Option<DirectoryPosition>, Error> {
-        unimplemented!("{UNUSED}")
+        Err(not_served())
     }
 }

@@ -26,6 +26,7 @@ mod stepped {
             #[allow(unreachable_pub, reason = "a cursor of the public interface has this type")]
             pub struct $name(atomic::$name);
 
+            #[allow(dead_code, reason = "each width has all operations")]
             impl $name {
                 pub(crate) const fn new(value: $value) -> Self {
                     Self(atomic::$name::new(value))
@@ -50,10 +51,6 @@ mod stepped {
                         }
                     }
                     Err(known)
-                }
-
-                pub(crate) fn get_mut(&mut self) -> &mut $value {
-                    self.0.get_mut()
                 }
 
                 pub(crate) fn load(&self, order: Ordering) -> $value {

@@ -201,12 +201,11 @@ impl Drop for Simulated {
 /// Ends the turn of a simulated process at a random access.
 #[inline]
 pub(crate) fn turn() {
-    if let Some(me) = current() {
-        if !me.yielder.get().is_null()
-            && let Some(why) = me.common.end_of_turn()
-        {
-            me.pause(why);
-        }
+    if let Some(me) = current()
+        && !me.yielder.get().is_null()
+        && let Some(why) = me.common.end_of_turn()
+    {
+        me.pause(why);
     }
 }
 

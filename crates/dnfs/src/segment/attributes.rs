@@ -121,7 +121,8 @@ impl Slot {
         }
         let (words, sum) = self.attr_words();
         let known = (sum == checksum(words)).then(|| AttrRecord::of_words(words));
-        let newest = before == Some(moment.sequence);
+        // Also after the lock was taken over: the killed writer had its reply before this request was sent.
+        let newest = before == moment.sequence;
         let accept = newest || known.is_none_or(|known| record.ctime > known.ctime);
         if accept {
             self.store_attr(record);
@@ -150,8 +151,8 @@ impl Slot {
         }
     }
 
-    /// Locks the record. Returns this writer's odd sequence number, and the even one before it unless the lock was taken over.
-    fn attr_lock(&self) -> (u64, Option<u64>) {
+    /// Locks the record. Returns this writer's odd sequence number, and the one before it, which is odd if the lock was taken over.
+    fn attr_lock(&self) -> (u64, u64) {
         let mut turns = 0;
         loop {
             let sequence = self.attr_sequence.load(Acquire);
@@ -160,7 +161,7 @@ impl Slot {
                 let owned = if free { sequence + 1 } else { sequence + 2 };
                 if self.attr_sequence.compare_exchange(sequence, owned, Acquire, Relaxed).is_ok() {
                     fence(Release);
-                    return (owned, free.then_some(sequence));
+                    return (owned, sequence);
                 }
             } else {
                 turns += 1;

@@ -1,6 +1,6 @@
 //! The addresses of one server, and the addresses of this host from which the client connects.
 
-use crate::limits::ADDRESSES_MAX;
+use crate::limits::{ADDRESSES_MAX, ENDPOINTS_MAX};
 use std::net::{IpAddr, SocketAddr};
 
 /// At most [`ADDRESSES_MAX`] of each, in order of preference. One server address is in use at a time
@@ -29,6 +29,26 @@ impl AddressSet {
     /// Addresses of this host.
     pub fn local(&self) -> impl Iterator<Item = IpAddr> + '_ {
         self.local.iter().map_while(|address| *address)
+    }
+}
+
+/// Number of an address of the server that is in use: below [`ENDPOINTS_MAX`]. Different numbers may lead to different servers of a
+/// cluster. If the server's address changes, the number stays (docs/design/031-verifiers-of-addresses.md).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EndpointIndex(u8);
+
+impl EndpointIndex {
+    /// The only one in use today.
+    pub const FIRST: Self = Self(0);
+
+    /// The endpoint of this number, modulo [`ENDPOINTS_MAX`].
+    pub(crate) const fn new(number: u32) -> Self {
+        Self((number % ENDPOINTS_MAX as u32) as u8)
+    }
+
+    /// The number.
+    pub(crate) const fn number(self) -> u32 {
+        self.0 as u32
     }
 }
 

@@ -46,7 +46,7 @@ mod slot_limiter;
 #[allow(unsafe_code, reason = "system calls without libc's symbols: the only module with unsafe code")]
 mod sys;
 
-pub use address::AddressSet;
+pub use address::{AddressSet, EndpointIndex};
 pub use call_notes::CallInProgress;
 pub use client::Client;
 pub use client_state::{Counters, MountParts};

@@ -114,6 +114,9 @@ pub const ATTACH_ROUNDS_MAX: u32 = 4;
 /// First attempts to attach a channel that may end without a reply; after them the client assumes that the server does not have
 /// the program.
 pub const ATTACH_UNANSWERED_MAX: u32 = 3;
+/// Addresses of the server that may be in use at once, each with write verifiers of its own in the segment: as many as a cluster gives
+/// one export. The number has four bits there.
+pub const ENDPOINTS_MAX: usize = 16;
 /// Addresses kept of one host name, of one server, and of this host: as many paths as multipath NICs give a database host.
 pub const ADDRESSES_MAX: usize = 8;
 /// Longest wait for one connection attempt once mounted, in ms; then a fresh one begins.

@@ -10,12 +10,14 @@ mod claim;
 pub(crate) mod layout;
 mod record;
 mod runs;
+mod scope;
 
 pub(crate) use area::Retention;
 pub(crate) use block_locks::{Gate, WriteGuard};
 pub(crate) use claim::{Claims, NoChunk};
 pub(crate) use record::{Extent, State};
 pub(crate) use runs::{Gathered, HeldRun, Hold};
+pub(crate) use scope::{ENTRY_BYTES, Entry, Scope, chunk_of};
 
 use layout::CHUNK_BYTES;
 

@@ -23,13 +23,14 @@ mod table;
 pub(crate) mod trust;
 mod untrusted;
 pub(crate) mod url_notes;
+mod verifiers;
 
 #[cfg(test)]
 mod fork_tests;
 
 pub(crate) use attach::StoredParts;
 pub(crate) use attributes::{AttrMoment, AttrRecord, packed_time, unpacked_time};
-pub(crate) use durability::{CommitTicket, Committed, Verifiers, VerifiersFull};
+pub(crate) use durability::{Answer, CommitTicket, Committed};
 pub(crate) use error::local;
 pub use error::{OtherVersion, SegmentError};
 pub(crate) use export_state::ExportState;
@@ -40,11 +41,12 @@ pub(crate) use runtime_dir::RuntimeDir;
 pub(crate) use size::SizeMoment;
 pub(crate) use table::NewFile;
 pub use untrusted::{Distrust, Untrusted};
+pub(crate) use verifiers::{EndpointSet, Epoch, Verifiers, VerifiersFull};
 
 use crate::sys::atomic::{AtomicU32, AtomicU64};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, SeqCst};
 
-use crate::limits::HOLDER_CHECK_MS;
+use crate::limits::{ENDPOINTS_MAX, HOLDER_CHECK_MS};
 use crate::slot_limiter::{LeaseLock, Locked, Members, Strength};
 use crate::sys::local_file::Errno;
 use crate::sys::shm::Mapping;
@@ -111,17 +113,15 @@ impl Segment {
     }
 
     pub(crate) fn verifiers(&self) -> Verifiers<'_> {
-        Verifiers { header: self.header(), log: self.mapping.values(VERIFIERS_OFFSET, VERIFIER_COUNT as usize) }
+        let count = ENDPOINTS_MAX * VERIFIER_COUNT as usize;
+        Verifiers { header: self.header(), log: self.mapping.values(VERIFIERS_OFFSET, count) }
     }
 
-    /// Epoch in which the server has all retained data.
-    pub(crate) fn resent(&self) -> u32 {
-        self.header().resent.load(SeqCst)
-    }
-
-    /// As [`Self::resent`], after a reply in `epoch`. The first reply to any process sets it.
-    pub(crate) fn resent_by(&self, epoch: u32) -> u32 {
-        self.header().resent.compare_exchange(0, epoch, SeqCst, SeqCst).map_or_else(|now| now, |_| epoch)
+    /// How often retained data was resent. If it is the same before and after a READ, the READ did not miss what a server had lost
+    /// meanwhile.
+    #[inline]
+    pub(crate) fn resends(&self) -> u32 {
+        self.header().resends.load(SeqCst)
     }
 
     /// The slot of `file`. `None` if the slot now belongs to another file.
@@ -222,6 +222,16 @@ pub(crate) mod tests {
         (place, segment)
     }
 
+    /// A new file of a segment.
+    pub(crate) fn new_file(segment: &Segment, fileid: u64) -> FileRef {
+        let attr = AttrRecord { mode: 0o600, nlink: 1, ..AttrRecord::default() };
+        let handle = &fileid.to_le_bytes();
+        let kind = FileKind::Regular;
+        let file = NewFile { handle, kind, fsid: 1, fileid, rdev: 0, size: 0, attr, checked_ms: 0, created: true };
+        segment.find_or_insert(&file).unwrap().0
+    }
+
+    use crate::file::FileKind;
     use crate::sys::shm::tests::zeroed;
     use std::os::unix::ffi::OsStrExt;
 

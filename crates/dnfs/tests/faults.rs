@@ -4,7 +4,7 @@
 
 mod script;
 
-use dnfs::{Error, FileHandle, Stability, Work, WriteVerifier};
+use dnfs::{EndpointIndex, Error, FileHandle, Stability, Work, WriteVerifier};
 use nfs_proto::nfs3::Procedure;
 use script::{Fault, Server, once};
 use sim::Rng;
@@ -146,7 +146,8 @@ fn a_verifier_that_changes_within_one_write_is_told() {
     let client = server.client("wsize=512&slots=1");
     let data = vec![7; 8 * 512];
     let done = client.write(&file, 0, &[IoSlice::new(&data)], Stability::Unstable).unwrap();
-    assert_eq!((done.bytes, done.verifier, done.verifier_changed), (data.len(), WriteVerifier([9; 8]), true));
+    let second = WriteVerifier { endpoint: EndpointIndex::FIRST, bytes: [9; 8] };
+    assert_eq!((done.bytes, done.verifier, done.verifier_changed), (data.len(), second, true));
     assert_eq!(server.state.lock().unwrap().objects[&2].data, data);
     let again = client.write(&file, 0, &[IoSlice::new(&data)], Stability::Unstable).unwrap();
     assert!(!again.verifier_changed);

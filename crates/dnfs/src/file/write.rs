@@ -1,5 +1,7 @@
 //! Types for creating and writing files.
 
+use crate::address::EndpointIndex;
+
 use super::{Attributes, DeviceNumbers, FileHandle, SetAttributes};
 
 /// What a write guarantees when it returns. A later value guarantees more.
@@ -13,9 +15,14 @@ pub enum Stability {
     FileSync,
 }
 
-/// A value that the server changes if it may have lost unstable writes.
+/// A value that the server changes if it may have lost unstable writes. Verifiers of two endpoints are never equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WriteVerifier(pub [u8; 8]);
+pub struct WriteVerifier {
+    /// The endpoint that sent it.
+    pub endpoint: EndpointIndex,
+    /// The value.
+    pub bytes: [u8; 8],
+}
 
 /// Makes an exclusive creation repeatable. The client chooses it, and the server keeps it with the
 /// file.

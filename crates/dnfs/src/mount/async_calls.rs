@@ -33,7 +33,7 @@ pub(crate) struct Entry<'m> {
 
 /// The locks of a request, and the state when it was sent.
 pub(crate) enum Held<'m> {
-    Read { resent: u32 },
+    Read { resends: u32 },
     Write { _guard: Option<WriteGuard<'m>>, size_moment: SizeMoment, stable: Stability, wanted: Stability },
 }
 

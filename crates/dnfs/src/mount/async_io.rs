@@ -85,7 +85,7 @@ impl<'m> AsyncIo<'m> {
                     return Offered::Alone(request); // its result may need a second call
                 }
                 let bytes = total(bufs);
-                let held = Held::Read { resent: mount.segment.resent() };
+                let held = Held::Read { resends: mount.segment.resends() };
                 self.reads.take(mount, slot, request, (bytes, mount.client.state().parts.rtmax), |_| Ok(held))
             }
             IoWork::Write(bufs, how) => {
@@ -263,10 +263,10 @@ impl Mount {
             Some(Ok(found)) => found,
         };
         match (held, found) {
-            (Held::Read { resent }, Found::Read { count, eof }) => {
+            (Held::Read { resends }, Found::Read { count, eof }) => {
                 self.client.state().counts.read_bytes.fetch_add(count as u64, Relaxed);
                 let unsure = slot.has_retained() || request.cursor.is_some() && slot.has_uncommitted();
-                let is_current = resent == 0 || self.segment.resent() == resent;
+                let is_current = self.segment.resends() == resends;
                 if unsure || !is_current || (count < bytes && !eof) {
                     return Finished::Alone(request);
                 }

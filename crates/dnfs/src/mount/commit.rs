@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Instant;
 
 use super::attributes::record_of;
-use super::io::{full, number};
+use super::io::full;
 use super::{FileRef, Mount, handle_of};
 use crate::client::Client;
 use crate::error::Error;
@@ -202,16 +202,16 @@ impl Mount {
     ) -> Result<bool, Error> {
         let (verifier, attr) = answer.inspect_err(|error| {
             if is_refusal(error) {
-                slot.commit_refused(sent.ticket);
+                slot.commit_refused(&sent.ticket);
             }
         })?;
         if let Some(attr) = attr {
             slot.attr_apply(file.generation, record_of(&attr), sent.moment);
         }
-        if !self.commit_counts(number(verifier), sent.ticket)? {
+        if !self.commit_counts((file, slot), verifier, &sent.ticket)? {
             return Ok(false);
         }
-        let outcome = slot.commit_answered(self.segment.verifiers(), number(verifier), sent.ticket).map_err(full)?;
+        let outcome = slot.commit_answered(self.segment.verifiers(), verifier, &sent.ticket).map_err(full)?;
         if outcome != Committed::Done {
             return Ok(false);
         }

@@ -7,7 +7,7 @@ use core::time::Duration;
 use std::io::IoSlice;
 use std::time::Instant;
 
-use super::io::{full, note_attributes, number};
+use super::io::{full, note_attributes};
 use super::retained::{Attempt, Piece};
 use super::sequences::SMALL_BYTES;
 use super::{FileRef, Mount, handle_of};
@@ -240,7 +240,7 @@ impl Mount {
         let (start, length) = (run.start.load(Relaxed), run.bytes());
         if length == 0 {
             let _signals = SignalsBlocked::new();
-            retention.end_run(&held, None, slot, number, 0);
+            retention.end_run(&held, None, slot, number);
             return Ok(Sent::Done(None));
         }
         let lease = retention.lease().ok_or(SegmentError::Retained)?;
@@ -316,14 +316,14 @@ impl Mount {
             Err(Error::Fs(refused)) => (None, Some(refused)),
             Err(error) => return Err(error),
         };
-        let mut moved_on = false;
+        let (mut moved_on, mut endpoint) = (false, None);
         if let Some(WriteDone { verifier, verifier_changed, attr, .. }) = done {
-            let epoch = verifiers.epoch_of(number(verifier), sent).map_err(full)?;
-            let resent = self.segment.resent_by(epoch);
-            if verifier_changed || epoch < resent {
+            let epoch = verifiers.epoch_of(verifier, &sent).map_err(full)?;
+            let resent = verifiers.resent_by(epoch);
+            if verifier_changed || epoch.number() < resent {
                 return Ok(None); // the server restarted meanwhile and may have lost the data: the bytes are still here
             }
-            moved_on = epoch > resent;
+            (moved_on, endpoint) = (epoch.number() > resent, Some(epoch.endpoint()));
             note_attributes(file, slot, attr.as_ref(), moment);
         }
         let written = done.map_or(0, |done| done.bytes);
@@ -335,7 +335,7 @@ impl Mount {
             slot.note_refused(refused); // first, because the data may only be dropped after the error is noted
             run.length.store(written as u32, SeqCst);
         }
-        retention.end_run(held, Some(guard), slot, run_number, order);
+        retention.end_run(held, endpoint.map(|endpoint| (endpoint, order)), slot, run_number);
         Ok(Some((written, refused, moved_on)))
     }
 }

@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering::Acquire;
 use super::attributes::record_of;
 use super::{FileRef, Mount, handle_of};
 use crate::error::Error;
-use crate::file::{Attributes, FileHandle, FsError, Stability, WriteVerifier};
+use crate::file::{Attributes, FileHandle, FsError, Stability};
 use crate::limits::{SMALL_FILE_BYTES_MAX, WRITE_ROUNDS_MAX};
 use crate::options::{ClosePolicy, StablePolicy};
 use crate::payload::{LazyBuffer, Payload};
@@ -23,7 +23,7 @@ use crate::slot_limiter::{Locked, WriterGuard};
 pub struct Changes {
     writes: u64,
     sizes: u32,
-    resent: u32,
+    resends: u32,
 }
 
 impl Mount {
@@ -59,9 +59,9 @@ impl Mount {
         let handle = handle_of(slot)?;
         self.send_unsent(file, slot)?;
         loop {
-            let resent = self.segment.resent();
+            let resends = self.segment.resends();
             let done = self.client.read(&handle, offset, bufs)?;
-            if self.is_current(slot, resent)? {
+            if self.is_current(slot, resends)? {
                 return Ok(done.bytes);
             }
         }
@@ -75,7 +75,7 @@ impl Mount {
         Some(Changes {
             writes: slot.size_events.load(Acquire),
             sizes: slot.size_sets.load(Acquire),
-            resent: self.segment.resent(),
+            resends: self.segment.resends(),
         })
     }
 
@@ -253,9 +253,9 @@ impl Mount {
         let verifiers = self.segment.verifiers();
         let sent = verifiers.newest();
         if let Some(verifier) = self.verifier_after_connect(slot)? {
-            verifiers.epoch_of(number(verifier), sent).map_err(full)?;
+            verifiers.epoch_of(verifier, &sent).map_err(full)?;
         }
-        Ok(slot.server_moved_on(verifiers.newest()))
+        Ok(slot.server_moved_on(&verifiers.newest()))
     }
 
     /// Writes until all parts were answered under one verifier, and the server has the data as stable as requested.
@@ -284,7 +284,7 @@ impl Mount {
                     slot.write_starts();
                     continue;
                 }
-                slot.write_answered(verifiers, number(done.verifier), sent).map_err(full)?;
+                slot.write_answered(verifiers, done.verifier, &sent).map_err(full)?;
                 if done.verifier_changed {
                     slot.note_loss();
                 }
@@ -323,10 +323,6 @@ pub(super) fn note_attributes(file: FileRef, slot: &Slot, attr: Option<&Attribut
         Some(attr) => slot.attr_apply(file.generation, record_of(attr), moment),
         None => slot.attr_doubt(),
     }
-}
-
-pub(super) fn number(verifier: WriteVerifier) -> u64 {
-    u64::from_be_bytes(verifier.0)
 }
 
 pub(super) fn full(_: VerifiersFull) -> Error {

@@ -291,11 +291,10 @@ impl Keeper {
         matches!(self.mount.segment.if_unopened(file), Ok(Some(_)))
     }
 
-    /// Whether the server has sent a newer verifier than the one under which it has all retained data.
+    /// Whether an endpoint has sent a newer verifier than the one under which it has all retained data that it acknowledged.
     fn is_unsent(&self) -> bool {
         let segment = &self.mount.segment;
-        let resent = segment.resent();
-        segment.header().retain_bytes.load(Relaxed) != 0 && resent != 0 && segment.verifiers().newest() > resent
+        segment.header().retain_bytes.load(Relaxed) != 0 && !segment.verifiers().restarted_with_data().is_empty()
     }
 
     /// Whether a writer was killed between a WRITE of retained data and its reply.

@@ -4,7 +4,7 @@
 
 use std::io::IoSliceMut;
 
-use super::io::{full, number};
+use super::io::full;
 use super::{Mount, handle_of};
 use crate::error::Error;
 use crate::retention::layout::CHUNK_BYTES;
@@ -21,11 +21,11 @@ impl Mount {
         }
     }
 
-    /// Settles what processes left that died or were stopped during a write. Resends everything if the server restarted since.
+    /// Settles what processes left that died or were stopped during a write. Resends what endpoints lost that restarted since.
     /// The caller holds `gate`.
     pub(super) fn finish_writes(&self, retention: &Retention, gate: &Gate<'_>) -> Result<(), Error> {
         if !self.judge_left(retention)? {
-            self.resend_all(retention)?;
+            self.resend_lost(retention)?;
         }
         gate.free_dead();
         Ok(())
@@ -51,10 +51,11 @@ impl Mount {
             let newest = verifiers.newest();
             let verifier = self.acting_as(extent.credentials)?.verifier(&handle_of(slot)?);
             let Ok(verifier) = verifier else { return Ok(false) };
-            if verifiers.epoch_of(number(verifier), newest).map_err(full)? > self.segment.resent() {
+            let epoch = verifiers.epoch_of(verifier, &newest).map_err(full)?;
+            if epoch.number() > verifiers.resent_of(epoch.endpoint()) {
                 return Ok(false);
             }
-            let answer = executed.then(|| slot.retained_write_counts());
+            let answer = executed.then(|| slot.retained_write_answered(epoch.endpoint()));
             match answer {
                 _ if !retention.has_died(record) => record.settle(life, answer), // the record still belongs to the stopped writer
                 Some(answer) => record.answered(life, answer),

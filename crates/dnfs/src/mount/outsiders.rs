@@ -68,7 +68,7 @@ impl Mount {
 
     /// Waits until the keeper has resent what the server lost.
     pub(super) fn await_settled(&self, retention: &Retention) -> Result<(), Error> {
-        self.await_keeper(retention, || self.segment.verifiers().newest() <= self.segment.resent())
+        self.await_keeper(retention, || self.segment.verifiers().restarted().is_empty())
     }
 
     /// Waits until `is_done` returns true.

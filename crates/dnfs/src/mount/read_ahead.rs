@@ -193,13 +193,13 @@ impl Mount {
     /// As [`Self::read_to_change`], with a cursor.
     pub fn take_early(&self, of: &EarlyRead<'_>, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Option<Result<usize, Error>> {
         let bytes = total(bufs);
-        let resent = self.segment.resent(); // before the key: READs of another state of the server are not used
+        let resends = self.segment.resends(); // before the key: READs of another state of the server are not used
         let (slot, key) = self.early_key(of)?;
         let begun_ns = monotonic_ns();
         loop {
             match self.read_ahead.with(|engine| Self::look(engine, &key, offset, bytes, bufs))? {
                 Look::Given(bytes) => {
-                    return match self.is_good(of, slot, resent) {
+                    return match self.is_good(of, slot, resends) {
                         Ok(true) => {
                             self.cell().unused_read_bytes.fetch_sub(bytes as u64, Relaxed);
                             Some(Ok(bytes))
@@ -315,8 +315,8 @@ impl Mount {
     }
 
     /// The checks of an ordinary read after its reply: the server has the writes of this host, and a loss is reported.
-    fn is_good(&self, of: &EarlyRead<'_>, slot: &Slot, resent: u32) -> Result<bool, Error> {
-        if !self.is_current(slot, resent)? {
+    fn is_good(&self, of: &EarlyRead<'_>, slot: &Slot, resends: u32) -> Result<bool, Error> {
+        if !self.is_current(slot, resends)? {
             return Ok(false);
         }
         let Some(cursor) = of.cursor else { return Ok(true) };

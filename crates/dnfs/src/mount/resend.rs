@@ -1,23 +1,21 @@
 //! Resends retained data after the server's write verifier changed, and prevents older data from being used meanwhile
 //! (docs/design/010-retention.md).
 
-use super::io::{full, number};
-use super::{Mount, handle_of};
+use super::io::full;
+use super::{FileRef, Mount, handle_of};
+use crate::address::EndpointIndex;
 use crate::error::Error;
 use crate::file::{Attributes, FileHandle, FsError, Stability, WriteVerifier};
 use crate::limits::RESEND_ROUNDS_MAX;
 use crate::retention::layout::{CHUNK_BYTES, Record};
-use crate::retention::{Extent, PIECE_BYTES_MAX, Retention, State};
+use crate::retention::{ENTRY_BYTES, Entry, Extent, PIECE_BYTES_MAX, Retention, Scope, State, chunk_of};
 use crate::segment::layout::Slot;
-use crate::segment::{CommitTicket, SegmentError, local};
+use crate::segment::{CommitTicket, EndpointSet, Epoch, SegmentError, local};
 use crate::slot_limiter::begin_call;
 use crate::sys::local_file::Errno;
 use crate::sys::region::Region;
-use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::Ordering::Relaxed;
 use std::io::IoSlice;
-
-/// A record to send: its order number and its chunk, big-endian, so that sorting is by order.
-type Entry = [u8; 16];
 
 /// Why this process cannot map the area of retained data: a limit of the process (EFBIG, ENOMEM),
 /// or no lock.
@@ -51,19 +49,19 @@ impl Mount {
         Ok(mapped.then_some(&self.retention))
     }
 
-    /// Whether a reply has the newest state of the file. `resent` was read before the call was sent. If false, the caller must
+    /// Whether a reply has the newest state of the file. `resends` was read before the call was sent. If false, the caller must
     /// ask again; what the server had lost has been resent.
-    pub(super) fn is_current(&self, slot: &Slot, resent: u32) -> Result<bool, Error> {
-        let retained = slot.has_retained(); // before `resent` is read the second time
-        if self.segment.resent() != resent {
-            return Ok(resent == 0); // the first reply sets it and resends nothing
+    pub(super) fn is_current(&self, slot: &Slot, resends: u32) -> Result<bool, Error> {
+        let retained = slot.has_retained(); // before `resends` is read the second time
+        if self.segment.resends() != resends {
+            return Ok(false);
         }
         if !retained {
             return Ok(true);
         }
         self.ask_verifier(slot)?;
-        if self.segment.verifiers().newest() <= resent {
-            return Ok(true);
+        if self.segment.verifiers().restarted().is_empty() {
+            return Ok(self.segment.resends() == resends); // another process may have resent meanwhile
         }
         self.settle(false).map(|()| false)
     }
@@ -71,9 +69,9 @@ impl Mount {
     /// Attributes from the server that include what this host wrote.
     pub(super) fn current_attributes(&self, slot: &Slot, handle: &FileHandle) -> Result<Attributes, Error> {
         loop {
-            let resent = self.segment.resent();
+            let resends = self.segment.resends();
             let attributes = self.client.getattr(handle)?;
-            if self.is_current(slot, resent)? {
+            if self.is_current(slot, resends)? {
                 return Ok(attributes);
             }
         }
@@ -89,7 +87,7 @@ impl Mount {
             other => other.map(Some),
         })?;
         if let Some(verifier) = answer {
-            verifiers.epoch_of(number(verifier), sent).map_err(full)?;
+            verifiers.epoch_of(verifier, &sent).map_err(full)?;
         }
         Ok(())
     }
@@ -109,25 +107,41 @@ impl Mount {
         Ok(None)
     }
 
-    /// Whether a COMMIT answered with `verifier` covers the writes of its ticket. If not, the client has resent what the server
-    /// lost.
-    pub(super) fn commit_counts(&self, verifier: u64, ticket: CommitTicket) -> Result<bool, Error> {
+    /// Whether the writes of a COMMIT's ticket are stable after it was answered with `verifier`. If not, the client has resent what
+    /// the server lost. Data that another endpoint acknowledged becomes stable by a FILE_SYNC resend.
+    pub(super) fn commit_counts(
+        &self,
+        (file, slot): (FileRef, &Slot),
+        verifier: WriteVerifier,
+        ticket: &CommitTicket,
+    ) -> Result<bool, Error> {
         if self.segment.header().retain_bytes.load(Relaxed) == 0 {
             return Ok(true);
         }
-        let epoch = self.segment.verifiers().epoch_of(verifier, ticket.sent).map_err(full)?;
-        // Nothing was retained when the COMMIT was sent, so it covers no retained write.
-        if ticket.resent == 0 {
-            self.segment.resent_by(epoch);
-            return Ok(true);
+        let verifiers = self.segment.verifiers();
+        let epoch = verifiers.epoch_of(verifier, &ticket.sent).map_err(full)?;
+        if !ticket.is_of(epoch.endpoint()) {
+            return self.resend_stable(file, slot).map(|()| true);
         }
-        if epoch > self.segment.resent() {
+        if epoch.number() > verifiers.resent_by(epoch) {
             self.settle(false)?;
         }
-        Ok(epoch == ticket.resent)
+        Ok(ticket.counts_in(epoch))
     }
 
-    /// Resends retained data if the server's verifier is newer than at the last time. With `force`, also completes what killed
+    /// Resends what is retained of a file, FILE_SYNC: endpoints have it that did not answer its COMMIT.
+    #[cold]
+    fn resend_stable(&self, file: FileRef, slot: &Slot) -> Result<(), Error> {
+        let Some(retention) = self.retention_if_there()? else { return Ok(()) };
+        self.again(|| {
+            let _gate = self.gate(retention)?;
+            self.resend(retention, Scope::File(file))?;
+            slot.clear_endpoints();
+            Ok(())
+        })
+    }
+
+    /// Resends the retained data of endpoints whose verifier is newer than at the last time. With `force`, also completes what killed
     /// processes left.
     ///
     /// # Errors
@@ -137,20 +151,14 @@ impl Mount {
         if retention.owner().is_none() {
             return self.await_settled(retention);
         }
-        loop {
-            match self.settle_once(retention, force) {
-                Err(Error::TakenOver) if self.segment.members().may_send() => {} // only the gate was taken over
-                done => return done,
-            }
-        }
+        self.again(|| self.settle_once(retention, force))
     }
 
     fn settle_once(&self, retention: &Retention, force: bool) -> Result<(), Error> {
         let gate = retention.locks().close_gate(retention.lease().ok_or(SegmentError::Retained)?);
         self.finish_truncation(retention)?;
-        let verifiers = self.segment.verifiers();
-        if verifiers.newest() > self.segment.resent() {
-            self.resend_all(retention)?;
+        if !self.segment.verifiers().restarted().is_empty() {
+            self.resend_lost(retention)?;
             gate.free_dead();
         } else if force || gate.has_dead {
             self.finish_writes(retention, &gate)?;
@@ -170,69 +178,72 @@ impl Mount {
         let _call = begin_call(); // a new call, which holds no revoked lease
         let _gate = retention.locks().close_gate(retention.lease().ok_or(SegmentError::Retained)?);
         self.finish_truncation(retention)?;
-        self.resend_all(retention)
+        self.resend(retention, Scope::All)
     }
 
-    /// Resends all records in order, under one verifier. The caller holds the gate.
-    pub(super) fn resend_all(&self, retention: &Retention) -> Result<(), Error> {
+    /// Resends what endpoints that restarted may have lost, and what may have reached no endpoint. The caller holds the gate.
+    pub(super) fn resend_lost(&self, retention: &Retention) -> Result<(), Error> {
+        self.resend(retention, Scope::Endpoints(self.segment.verifiers().restarted()))
+    }
+
+    /// Resends the records of a scope in order, under one verifier of one endpoint. The caller holds the gate.
+    fn resend(&self, retention: &Retention, scope: Scope) -> Result<(), Error> {
         let verifiers = self.segment.verifiers();
+        let newest = verifiers.newest();
+        let restored = match scope {
+            Scope::All => verifiers.known(),
+            Scope::Endpoints(lost) => lost,
+            Scope::File(_) => EndpointSet::default(),
+        };
         let records = retention.records();
-        let mut list = Region::map(records.len().max(1) * size_of::<Entry>()).map_err(|_| SegmentError::Retained)?;
-        let (entries, _) = list.as_chunks_mut::<16>();
-        let mut count = 0;
-        for (chunk, record) in records.iter().enumerate() {
-            if retention.is_to_be_sent(&self.segment, record)
-                && let (Some(extent), Some(entry)) = (record.extent(), entries.get_mut(count))
-            {
-                *entry = ((u128::from(extent.order) << 64) | chunk as u128).to_be_bytes();
-                count += 1;
+        let mut list = Region::map(records.len().max(1) * ENTRY_BYTES).map_err(|_| SegmentError::Retained)?;
+        let (entries, _) = list.as_chunks_mut::<ENTRY_BYTES>();
+        let count = retention.fill_entries(&self.segment, scope, entries);
+        let entries = entries.get(..count).unwrap_or_default();
+        let mut rounds = if matches!(scope, Scope::File(_)) { RESEND_ROUNDS_MAX } else { 0 };
+        let by = loop {
+            match self.send_entries(retention, entries, rounds >= RESEND_ROUNDS_MAX)? {
+                Round::Crossed if rounds > 2 * RESEND_ROUNDS_MAX => return Err(FsError::WritesLost.into()), // they are still retained
+                Round::Crossed => rounds += 1,
+                Round::Done(by) => break by,
             }
-        }
-        let entries = entries.get_mut(..count).unwrap_or_default();
-        entries.sort_unstable();
-        let mut target = verifiers.newest();
-        let mut rounds = 0;
-        while let Some(newer) = self.send_entries(retention, entries, target, rounds >= RESEND_ROUNDS_MAX)? {
-            target = newer;
-            rounds += 1;
-        }
-        for entry in entries.iter() {
+        };
+        for entry in entries {
             let Some(record) = records.get(chunk_of(entry)) else { continue };
             let Some(slot) = self.segment.slot(record.file()) else { continue };
-            let life = record.life();
-            if life.state() == State::Published {
-                // If the writer died, the record is completed for it; if it was stopped, the record still belongs to it.
-                let answer = slot.retained_write_counts();
-                if retention.has_died(record) { record.answered(life, answer) } else { record.settle(life, Some(answer)) }
+            if let Some(by) = by {
+                note_sent(retention, record, slot, by.endpoint());
             }
             slot.attr_doubt();
         }
-        self.segment.header().resent.fetch_max(target.max(1), SeqCst);
+        verifiers.note_resent(restored, &newest, by);
         Ok(())
     }
 
-    /// Sends all entries once. Returns the epoch of a reply that is newer than `target`, if there
-    /// was one.
-    fn send_entries(&self, retention: &Retention, entries: &[Entry], target: u32, stable: bool) -> Result<Option<u32>, Error> {
+    /// Sends all entries once: under one verifier, or stable.
+    fn send_entries(&self, retention: &Retention, entries: &[Entry], stable: bool) -> Result<Round, Error> {
+        let verifiers = self.segment.verifiers();
         let mut buffer = Region::map(PIECE_BYTES_MAX).map_err(|_| SegmentError::Retained)?;
+        let mut by: Option<Epoch> = None;
         let mut rest = entries;
         while !rest.is_empty() {
             let (extent, taken) = gather(retention, rest, &mut buffer);
-            let (sent, behind) = rest.split_at(taken);
-            rest = behind;
+            let (sent, after) = rest.split_at(taken);
+            rest = after;
             let Some((extent, slot)) = extent.and_then(|extent| Some((extent, self.segment.slot(extent.file)?))) else {
                 continue;
             };
             let handle = handle_of(slot)?;
-            let newest = self.segment.verifiers().newest();
+            let newest = verifiers.newest();
             match self.send_extent(&extent, &handle, &buffer, stable) {
+                Ok(None) => return Ok(Round::Crossed),
                 Ok(Some(verifier)) => {
-                    let epoch = self.segment.verifiers().epoch_of(number(verifier), newest).map_err(full)?;
-                    if epoch != target {
-                        return Ok(Some(epoch));
+                    let epoch = verifiers.epoch_of(verifier, &newest).map_err(full)?;
+                    if !stable && by.is_some_and(|by| by != epoch) {
+                        return Ok(Round::Crossed);
                     }
+                    by = Some(epoch);
                 }
-                Ok(None) => {}
                 Err(Error::Fs(refused)) => {
                     // The error is noted before the data is freed, so that the next fsync reports it.
                     match refused {
@@ -246,10 +257,11 @@ impl Mount {
                 Err(error) => return Err(error),
             }
         }
-        Ok(None)
+        Ok(Round::Done(by))
     }
 
-    /// Sends one extent. Returns the verifier of the reply, or `None` if the write was stable.
+    /// Sends one extent. Sends COMMIT as well if the server returned less stability than requested (RFC 1813 3.3.7). Returns the
+    /// verifier of the replies, or `None` if they had different ones.
     fn send_extent(
         &self,
         extent: &Extent,
@@ -260,20 +272,47 @@ impl Mount {
         let client = self.acting_as(extent.credentials)?;
         let how = if stable { Stability::FileSync } else { Stability::Unstable };
         let bytes = bytes.get(..extent.length as usize).unwrap_or_default();
-        let mut done = client.write(handle, extent.offset, &[IoSlice::new(bytes)], how)?;
-        if let Some(rest) = bytes.get(done.bytes..).filter(|rest| !rest.is_empty()) {
+        let first = client.write(handle, extent.offset, &[IoSlice::new(bytes)], how)?;
+        let mut is_one = !first.verifier_changed;
+        let mut committed = first.committed;
+        if let Some(rest) = bytes.get(first.bytes..).filter(|rest| !rest.is_empty()) {
             // The server refused the rest: sent alone, it gets an error that shows the reason.
-            done = client.write(handle, extent.offset + done.bytes as u64, &[IoSlice::new(rest)], how)?;
+            let done = client.write(handle, extent.offset + first.bytes as u64, &[IoSlice::new(rest)], how)?;
             if done.bytes < rest.len() {
                 return Err(FsError::Io.into());
             }
+            is_one &= !done.verifier_changed && done.verifier == first.verifier;
+            committed = committed.min(done.committed);
         }
-        Ok((!stable).then_some(done.verifier))
+        if committed < how {
+            let (verifier, _) = client.commit(handle)?;
+            is_one &= verifier == first.verifier;
+        } else if stable {
+            is_one = true; // no verifier counts
+        }
+        Ok(is_one.then_some(first.verifier))
     }
 }
 
-fn chunk_of(entry: &Entry) -> usize {
-    u128::from_be_bytes(*entry) as u64 as usize
+/// How a round of a resend ended.
+enum Round {
+    /// The server has all entries. Contains the epoch of the replies, or `None` if there was no reply.
+    Done(Option<Epoch>),
+    /// The replies had different verifiers.
+    Crossed,
+}
+
+/// Notes that an endpoint has a record that was resent. The caller holds the gate.
+fn note_sent(retention: &Retention, record: &Record, slot: &Slot, endpoint: EndpointIndex) {
+    let life = record.life();
+    if life.state() != State::Published {
+        slot.note_endpoint(endpoint);
+        record.move_to(endpoint);
+        return;
+    }
+    // If the writer died, the record is completed for it; if it was stopped, the record still belongs to it.
+    let answer = slot.retained_write_answered(endpoint);
+    if retention.has_died(record) { record.answered(life, answer) } else { record.settle(life, Some(answer)) }
 }
 
 /// Joins the first records that are adjacent in file and order. Returns their extent, with the data in the buffer, and their

@@ -3,7 +3,7 @@
 //! A write may skip retention only if nothing of its file is kept while its block locks are held. Otherwise a later resend
 //! would undo it.
 
-use super::io::{full, note_attributes, number};
+use super::io::{full, note_attributes};
 use super::{FileRef, Mount};
 use crate::client::Client;
 use crate::error::Error;
@@ -162,7 +162,7 @@ impl Mount {
         let verifiers = self.segment.verifiers();
         let (sent, moment) = (verifiers.newest(), slot.attr_moment());
         let extent = Extent { file: piece.file, offset: piece.offset, length: length as u32, order: 0, credentials };
-        slot.retained_write_counts(); // before the records are published: a truncation must see it
+        slot.retained_write_starts(); // before the records are published: a truncation must see it
         let mut claims = match retention.claim_piece(&self.segment, extent) {
             Ok(claims) => claims,
             Err(NoChunk(oldest)) => return Ok(Attempt::Full(oldest)),
@@ -188,20 +188,20 @@ impl Mount {
             ended();
             return Ok(Attempt::Done(done.bytes));
         }
-        let epoch = verifiers.epoch_of(number(done.verifier), sent).map_err(full).inspect_err(|_| claims.drop_all())?;
-        let resent = self.segment.resent_by(epoch);
-        if done.verifier_changed || epoch < resent {
+        let epoch = verifiers.epoch_of(done.verifier, &sent).map_err(full).inspect_err(|_| claims.drop_all())?;
+        let resent = verifiers.resent_by(epoch);
+        if done.verifier_changed || epoch.number() < resent {
             // The server restarted meanwhile and may have lost the data. The caller still has the
             // bytes and writes again.
             claims.drop_all();
             return Ok(Attempt::Again);
         }
         let due = claims.commit_due;
-        claims.answered(done.bytes, slot.retained_write_counts());
+        claims.answered(done.bytes, slot.retained_write_answered(epoch.endpoint()));
         ended();
         drop(guard);
         // The write is done even if these calls fail. The next read or sync completes them.
-        if epoch > resent {
+        if epoch.number() > resent {
             let _ = self.settle(false);
         }
         if let Some(due) = due

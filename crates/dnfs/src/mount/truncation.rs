@@ -47,7 +47,7 @@ impl Mount {
         done
     }
 
-    fn gate<'m>(&'m self, retention: &'m Retention) -> Result<crate::retention::Gate<'m>, Error> {
+    pub(super) fn gate<'m>(&'m self, retention: &'m Retention) -> Result<crate::retention::Gate<'m>, Error> {
         let gate = retention.locks().close_gate(retention.lease().ok_or(SegmentError::Retained)?);
         self.finish_truncation(retention)?;
         if gate.has_dead {
@@ -75,9 +75,9 @@ impl Mount {
     /// Drops retained data after the end of the server's file. Does nothing if the server restarted and the retained
     /// data was not resent since: the file may then be shorter than was written. The caller holds the gate.
     fn drop_beyond_the_end(&self, retention: &Retention, file: FileRef, slot: &Slot) -> Result<(), Error> {
-        let newest = self.segment.verifiers().newest();
+        let is_resent = self.segment.verifiers().restarted().is_empty();
         match self.client.getattr(&handle_of(slot)?) {
-            Ok(attributes) if newest <= self.segment.resent() => retention.drop_beyond(file, attributes.size),
+            Ok(attributes) if is_resent => retention.drop_beyond(file, attributes.size),
             Ok(_) | Err(Error::Fs(_)) => {}
             Err(error) => return Err(error),
         }

@@ -1,5 +1,6 @@
 //! COMMIT: of one file, and of several in flight together.
 
+use crate::address::EndpointIndex;
 use crate::error::Error;
 use crate::file::FileHandle;
 use crate::limits::SLOTS_MAX;
@@ -17,7 +18,7 @@ impl Nfs3 {
         let arguments = CommitArgs { file: handle(file)?, offset: 0, count: 0 };
         let (outcome, _): (CommitResult, _) = self.call(Procedure::Commit, &arguments)?;
         match outcome {
-            Ok(ok) => Ok((verifier_of(ok.verifier), ok.wcc.after.as_ref().map(attributes_of))),
+            Ok(ok) => Ok((verifier_of(ok.verifier, self.route.endpoints.index), ok.wcc.after.as_ref().map(attributes_of))),
             Err(failure) => Err(refusal(failure.status)),
         }
     }
@@ -27,7 +28,8 @@ impl Nfs3 {
         files: &[Option<FileHandle>; SLOTS_MAX],
         answered: &mut dyn FnMut(usize, Result<Stable, Error>),
     ) -> Result<(), Error> {
-        let mut calls = Commits { files: [None; SLOTS_MAX], next: 0, end: 0, answers: [None; SLOTS_MAX] };
+        let endpoint = self.route.endpoints.index;
+        let mut calls = Commits { endpoint, files: [None; SLOTS_MAX], next: 0, end: 0, answers: [None; SLOTS_MAX] };
         for (to, file) in calls.files.iter_mut().zip(files) {
             *to = file.as_ref().map(handle).transpose()?;
         }
@@ -54,6 +56,7 @@ impl Nfs3 {
 
 /// COMMITs in flight; a call's number is the place of its file.
 struct Commits {
+    endpoint: EndpointIndex,
     files: [Option<nfs3::FileHandle>; SLOTS_MAX],
     /// The first place without a call yet.
     next: usize,
@@ -90,7 +93,7 @@ impl Calls for Commits {
 
     fn reply(&mut self, call: usize, results: &mut Reader<'_>) -> Result<(), Fault> {
         let answer = match CommitResult::decode(results)? {
-            Ok(ok) => Ok((verifier_of(ok.verifier), ok.wcc.after.as_ref().map(attributes_of))),
+            Ok(ok) => Ok((verifier_of(ok.verifier, self.endpoint), ok.wcc.after.as_ref().map(attributes_of))),
             Err(failure) => Err(failure.status),
         };
         if let Some(place) = self.answers.get_mut(call) {

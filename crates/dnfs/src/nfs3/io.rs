@@ -1,5 +1,6 @@
 //! READ and WRITE, directly into and from the caller's buffers. Large ones are cut, and their parts are in flight together.
 
+use crate::address::EndpointIndex;
 use crate::error::Error;
 use crate::file::{Attributes, FileHandle, Stability, WriteVerifier};
 use crate::io_codec::check_count;
@@ -148,7 +149,8 @@ impl Nfs3 {
             let permit = self.admit(call_count(left.clone(), call_bytes));
             let count_max = permit.as_ref().map_or(SLOTS_MAX, SlotPermit::count);
             let batch = Batch::<Written, N>::new(left, call_bytes, count_max);
-            let mut calls = Writes { file, offset, stable, payload: &mut *payload, keep: &mut *keep, batch };
+            let endpoint = self.route.endpoints.index;
+            let mut calls = Writes { file, offset, stable, payload: &mut *payload, keep: &mut *keep, batch, endpoint };
             let ran = self.pool.with(|channel| channel.run(&self.route, &mut calls));
             self.counts.write_calls.fetch_add(calls.batch.count as u64, Ordering::Relaxed);
             ran?;
@@ -342,6 +344,7 @@ struct Writes<'b, 'c, 'd, const N: usize> {
     payload: &'b mut Payload<'c, 'd>,
     keep: &'b mut dyn FnMut(&Payload<'_, '_>, usize),
     batch: Batch<Written, N>,
+    endpoint: EndpointIndex,
 }
 
 impl<const N: usize> Calls for Writes<'_, '_, '_, N> {
@@ -392,7 +395,12 @@ impl<const N: usize> Calls for Writes<'_, '_, '_, N> {
                 let count = ok.count as usize;
                 check_count(count, self.batch.range(call).len())?;
                 let attributes = ok.wcc.after.as_ref().map(attributes_of);
-                Ok(Written { count, committed: stability_of(ok.committed), verifier: verifier_of(ok.verifier), attributes })
+                Ok(Written {
+                    count,
+                    committed: stability_of(ok.committed),
+                    verifier: verifier_of(ok.verifier, self.endpoint),
+                    attributes,
+                })
             }
             Err(failure) => Err(failure.status),
         };

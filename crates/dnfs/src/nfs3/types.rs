@@ -1,6 +1,7 @@
 //! Converts between the types of [`mod@crate::file`] and those of NFSv3 (RFC 1813). Only the files of the client use
 //! this, and nothing above them.
 
+use crate::address::EndpointIndex;
 use crate::error::Error;
 use crate::file::{
     AccessRights, Attributes, CreateMode, Created, DeviceNumbers, FileHandle, FileKind, FileTime, FsError, SetAttributes,
@@ -141,9 +142,9 @@ pub(crate) const fn stability_of(how: nfs3::StableHow) -> Stability {
     }
 }
 
-/// The verifier of a reply.
-pub(crate) const fn verifier_of(verifier: nfs3::WriteVerifier) -> WriteVerifier {
-    WriteVerifier(verifier.0)
+/// The verifier of a reply of this endpoint.
+pub(crate) const fn verifier_of(verifier: nfs3::WriteVerifier, endpoint: EndpointIndex) -> WriteVerifier {
+    WriteVerifier { endpoint, bytes: verifier.0 }
 }
 
 /// `ACCESS_*` of these rights (RFC 1813 3.3.4): the same bits.

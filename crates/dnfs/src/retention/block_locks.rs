@@ -155,11 +155,7 @@ impl WriteGuard<'_> {
 impl<'a> Words<'a> {
     /// The words of the blocks of a piece. No word is taken yet.
     fn of(locks: BlockLocks<'a>, owner: Owner, file: FileRef, offset: u64, length: usize) -> Self {
-        let block = offset / CHUNK_BYTES as u64;
-        let end = (offset + length as u64).div_ceil(CHUNK_BYTES as u64);
-        let start = u64::from(file.slot).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-        let first = (start.wrapping_add(block) % BLOCK_LOCK_COUNT as u64) as usize;
-        let count = ((end - block) as usize).min(PIECE_BLOCKS_MAX);
+        let (first, count) = places_of(file, offset, length);
         Self { locks, owner, fork_generation: this_process().identity.generation(), first, count, taken: 0 }
     }
 
@@ -194,6 +190,15 @@ impl<'a> Words<'a> {
         let words = self.locks.words;
         if turn < wrapped { &words[turn] } else { &words[self.first + turn - wrapped] }
     }
+}
+
+/// Where the words of an extent's blocks are: the first place, and the number of places. They wrap around.
+pub(super) fn places_of(file: FileRef, offset: u64, length: usize) -> (usize, usize) {
+    let block = offset / CHUNK_BYTES as u64;
+    let end = (offset + length as u64).div_ceil(CHUNK_BYTES as u64);
+    let start = u64::from(file.slot).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    let first = (start.wrapping_add(block) % BLOCK_LOCK_COUNT as u64) as usize;
+    (first, ((end - block) as usize).min(PIECE_BLOCKS_MAX))
 }
 
 impl Drop for Words<'_> {

@@ -7,7 +7,7 @@ use super::record::{Extent, Life, State};
 use super::{PIECE_BLOCKS_MAX, Retained, Retention};
 use crate::limits::LAZY_STEP_BYTES;
 use crate::payload::Payload;
-use crate::segment::{FileRef, Segment};
+use crate::segment::{Answer, FileRef, Segment};
 use crate::slot_limiter::Owner;
 
 /// Chunks tried before more memory is asked for.
@@ -192,8 +192,8 @@ impl Claims<'_> {
         }
     }
 
-    /// Notes that the server wrote the first `written` bytes of the piece and refused the rest. `answer` is as in the record.
-    pub(crate) fn answered(self, written: usize, answer: u64) {
+    /// Notes that the server wrote the first `written` bytes of the piece and refused the rest.
+    pub(crate) fn answered(self, written: usize, answer: Answer) {
         let mut left = written;
         for (number, (chunk, life)) in self.chunks.iter().take(self.count).enumerate() {
             let Some(record) = self.retention.records().get(*chunk as usize) else { continue };

@@ -1,4 +1,4 @@
-//! Byte layout of the file `retained`, version 4 (drawn in docs/design/010-retention.md).
+//! Byte layout of the file `retained`, version 5 (drawn in docs/design/010-retention.md).
 //!
 //! Everything but the data is an atomic integer in the host's byte order.
 
@@ -9,7 +9,7 @@ use crate::event_count::EventCount;
 /// First eight bytes of the file.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"MILLRET\0");
 /// Version of this layout.
-pub(crate) const LAYOUT_VERSION: u32 = 4;
+pub(crate) const LAYOUT_VERSION: u32 = 5;
 /// Bytes of a write that one record keeps.
 pub(crate) const CHUNK_BYTES: usize = 8192;
 /// Number of block locks. Two writes of different blocks share a lock by chance once in 500 times if 32 are in flight.
@@ -100,10 +100,14 @@ pub(crate) struct Record {
     pub(crate) length: AtomicU32,
     /// Place in the segment's table.
     pub(crate) credentials: AtomicU32,
-    pub(crate) reserved: AtomicU32,
-    /// Checksum of all fields above but length, answer and life.
+    /// Number of the endpoint that acknowledged the record to its writer.
+    pub(crate) endpoint: AtomicU32,
+    /// Checksum of file, offset, order and credentials.
     pub(crate) checksum: AtomicU32,
-    pub(crate) reserved_wide: AtomicU64,
+    /// Number + 1 of the endpoint to which another process resent the record; 0: no process did. A writer that was stopped and
+    /// continues may still store `endpoint`, but not this.
+    pub(crate) resent_to: AtomicU32,
+    pub(crate) reserved: AtomicU32,
 }
 
 const _: () = assert!(size_of::<AreaHeader>() <= LOCKS_OFFSET);

@@ -6,7 +6,8 @@
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use super::layout::Record;
-use crate::segment::FileRef;
+use crate::address::EndpointIndex;
+use crate::segment::{Answer, FileRef};
 
 const STATE_BITS: u32 = 3;
 const TURN_BITS: u32 = 29;
@@ -105,9 +106,9 @@ impl Record {
         let _ = self.life.compare_exchange(life.0, life.with(State::Published).0, Release, Relaxed);
     }
 
-    /// Notes that the server answered. A COMMIT covers the record once the slot's `clean` is at least `answer`.
-    pub(crate) fn answered(&self, life: Life, answer: u64) {
-        self.answer.store(answer, Relaxed);
+    /// Notes that the server answered.
+    pub(crate) fn answered(&self, life: Life, answer: Answer) {
+        self.store_answer(answer);
         let _ = self.life.compare_exchange(life.with(State::Published).0, life.with(State::Answered).0, Release, Relaxed);
     }
 
@@ -122,9 +123,9 @@ impl Record {
     }
 
     /// Notes that the server has this chunk of a run.
-    pub(crate) fn sent(&self, life: Life, extent: &Extent, answer: u64) {
+    pub(crate) fn sent(&self, life: Life, extent: &Extent, answer: Answer) {
         self.store(extent);
-        self.answer.store(answer, Relaxed);
+        self.store_answer(answer);
         let _ = self.life.compare_exchange(life.with(State::Unsent).0, life.with(State::Answered).0, Release, Relaxed);
     }
 
@@ -138,9 +139,10 @@ impl Record {
 
     /// Settles a record that a stopped writer published. `answer` is set if the server has the data. The record still belongs
     /// to the writer.
-    pub(crate) fn settle(&self, life: Life, answer: Option<u64>) {
+    pub(crate) fn settle(&self, life: Life, answer: Option<Answer>) {
         if let Some(answer) = answer {
-            self.answer.store(answer, Relaxed);
+            self.answer.store(answer.count, Relaxed);
+            self.move_to(answer.endpoint);
         }
         let settled = if answer.is_some() { State::Kept } else { State::Void };
         let _ = self.life.compare_exchange(life.with(State::Published).0, life.with(settled).0, AcqRel, Relaxed);
@@ -180,7 +182,24 @@ impl Record {
         FileRef::of_word(self.file.load(Relaxed))
     }
 
+    /// The endpoint that has the record, if it is answered.
+    pub(crate) fn endpoint(&self) -> EndpointIndex {
+        let resent_to = self.resent_to.load(Acquire);
+        EndpointIndex::new(resent_to.checked_sub(1).unwrap_or_else(|| self.endpoint.load(Relaxed)))
+    }
+
+    /// Notes that the record was resent to an endpoint. The caller holds the gate.
+    pub(crate) fn move_to(&self, endpoint: EndpointIndex) {
+        self.resent_to.store(endpoint.number() + 1, Release);
+    }
+
+    fn store_answer(&self, answer: Answer) {
+        self.answer.store(answer.count, Relaxed);
+        self.endpoint.store(answer.endpoint.number(), Relaxed);
+    }
+
     fn store(&self, extent: &Extent) {
+        self.resent_to.store(0, Relaxed);
         self.file.store(extent.file.word(), Relaxed);
         self.offset.store(extent.offset, Relaxed);
         self.length.store(extent.length, Relaxed);
@@ -226,7 +245,8 @@ pub(crate) mod tests {
         assert_eq!((life.state(), life.process()), (State::Claimed, 5));
         record.publish(life, &extent());
         assert_eq!(record.life().state(), State::Published);
-        record.answered(life, 11);
+        record.answered(life, Answer { count: 11, endpoint: EndpointIndex::new(2) });
+        assert_eq!(record.endpoint(), EndpointIndex::new(2));
         assert_eq!(record.life().state(), State::Answered);
         assert_eq!(record.extent(), Some(extent()));
         assert_eq!(record.life().process(), 5);
@@ -246,8 +266,23 @@ pub(crate) mod tests {
         let first = record.claim(record.life(), 5).unwrap();
         record.publish(first, &extent());
         let second = record.claim(record.life(), 5).unwrap();
-        record.answered(first, 1);
+        record.answered(first, Answer { count: 1, endpoint: EndpointIndex::FIRST });
         assert_eq!(record.life(), second);
+    }
+
+    #[test]
+    fn a_writer_that_continues_does_not_change_the_endpoint_to_which_its_record_was_resent() {
+        let record = record();
+        let life = record.claim(record.life(), 5).unwrap();
+        record.publish(life, &extent());
+        record.settle(life, Some(Answer { count: 11, endpoint: EndpointIndex::new(2) }));
+        record.answered(life, Answer { count: 10, endpoint: EndpointIndex::FIRST });
+        assert!(record.pass(life));
+        assert_eq!((record.life().state(), record.endpoint()), (State::Answered, EndpointIndex::new(2)));
+        let next = record.claim(record.life(), 6).unwrap();
+        record.publish(next, &extent());
+        record.answered(next, Answer { count: 12, endpoint: EndpointIndex::FIRST });
+        assert_eq!(record.endpoint(), EndpointIndex::FIRST);
     }
 
     #[test]

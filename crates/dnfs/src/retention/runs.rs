@@ -6,10 +6,11 @@
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::time::Duration;
 
+use super::Retention;
 use super::claim::NoChunk;
 use super::layout::{CHUNK_BYTES, RUN_CHUNKS, RUN_COUNT, Run};
 use super::record::{Extent, Life, State};
-use super::{Retention, WriteGuard};
+use crate::address::EndpointIndex;
 use crate::limits::RUN_MET_MS;
 use crate::payload::Payload;
 use crate::segment::layout::Slot;
@@ -306,7 +307,7 @@ impl Retention {
         run.answer.store(0, Relaxed);
         run.since_ms.store(now_ms, Relaxed);
         run.file.store(write.file.word(), SeqCst);
-        slot.retained_write_counts(); // a process that finds the run gone knows that a COMMIT is due
+        slot.retained_write_starts(); // a process that finds the run gone knows that a COMMIT is due
         let begun = slot.run.compare_exchange(0, number, SeqCst, SeqCst).is_ok();
         if begun {
             self.header().run_begun.notify(1);
@@ -341,17 +342,19 @@ impl Retention {
         run.answer.store(0, SeqCst);
     }
 
-    /// Ends a run after the server has written it, or the part that its length covers. Its chunks become answered records;
-    /// `order` is the number of the first one. The caller holds the lock and the run's blocks.
-    pub(crate) fn end_run(&self, held: &HeldRun<'_>, blocks: Option<&WriteGuard<'_>>, slot: &Slot, number: u32, order: u64) {
+    /// Ends a run after an endpoint of the server has written it, or the part that its length covers. Its chunks become answered
+    /// records; the first one gets the order number in `written`. The caller holds the lock, and the run's blocks if `written` is set.
+    pub(crate) fn end_run(&self, held: &HeldRun<'_>, written: Option<(EndpointIndex, u64)>, slot: &Slot, number: u32) {
         let run = held.run;
         let length = run.bytes();
         let count = length.div_ceil(CHUNK_BYTES);
         self.free_chunks(run, count);
-        if blocks.is_some() && count > 0 {
+        if let Some((endpoint, order)) = written
+            && count > 0
+        {
             run.order.store(order, Relaxed);
-            let answer = slot.retained_write_counts();
-            run.answer.store(answer, SeqCst);
+            let answer = slot.retained_write_answered(endpoint);
+            run.answer.store(answer.count, SeqCst);
             // The last chunk is converted first, so that the remaining ones begin with the first (`repair_run`).
             for place in (0..count).rev() {
                 let Some((chunk, life)) = run.chunk(place) else { continue };

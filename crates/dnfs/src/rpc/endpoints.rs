@@ -7,6 +7,7 @@ use super::events::{Denial, Event};
 use super::probe;
 use super::program::Program;
 use super::silence::Silence;
+use crate::address::EndpointIndex;
 use crate::limits::PROBE_EVERY_MS;
 use crate::process::this_process;
 use crate::segment::{ExportState, Segment};
@@ -30,6 +31,8 @@ pub(crate) enum Liveness {
 /// The server's addresses, of which one is in use, and what is known of its health.
 #[derive(Debug)]
 pub(crate) struct Endpoints {
+    /// The number of the address in use: that of its write verifiers. It stays if the address changes.
+    pub(crate) index: EndpointIndex,
     /// The server's address when this was made; [`Self::server`] is the current one.
     first_server: SocketAddr,
     /// How the processes of the mount reach the export. `None` for a client without a segment.
@@ -50,6 +53,7 @@ pub(crate) struct Endpoints {
 impl Endpoints {
     pub(crate) fn new(server: SocketAddr) -> Self {
         Self {
+            index: EndpointIndex::FIRST,
             first_server: server,
             export_state: None,
             network_namespace: None,
@@ -71,6 +75,7 @@ impl Endpoints {
 
     /// Shares what another client of the same server shares.
     pub(super) fn share_with(&mut self, other: &Self) {
+        self.index = other.index;
         self.answers = other.answers.clone();
         self.export_state.clone_from(&other.export_state);
         self.network_namespace = other.network_namespace;

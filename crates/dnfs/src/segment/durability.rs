@@ -6,88 +6,55 @@
 //! counter whose lowest bit shows that some description has seen this value.
 
 use crate::sys::atomic::AtomicU32;
-use crate::sys::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
-use crate::file::FsError;
+use crate::address::EndpointIndex;
+use crate::file::{FsError, WriteVerifier};
 
-use super::layout::{FLAG_COMMITTED, FLAG_IN_DOUBT, Header, Slot};
+use super::layout::{FLAG_COMMITTED, FLAG_IN_DOUBT, Slot};
+use super::verifiers::{EndpointSet, Epoch, Numbers, Verifiers, VerifiersFull};
 
 const SEEN: u32 = 1;
 
 /// Refusals that are reported with their own error; others are reported as the first.
 const REFUSALS: [FsError; 4] = [FsError::WritesLost, FsError::NoSpace, FsError::QuotaExceeded, FsError::FileTooLarge];
 
-/// The verifiers of one server in the order in which they were seen: epoch n is the n-th, and epoch 0 means that there is no
-/// verifier yet. The log contains the last verifiers, epoch n at index (n − 1) modulo its length.
-#[derive(Clone, Copy)]
-pub(crate) struct Verifiers<'a> {
-    pub(crate) header: &'a Header,
-    pub(crate) log: &'a [AtomicU64],
-}
-
-/// More verifiers than can be numbered: 2^32.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct VerifiersFull;
-
-/// Bits of a log entry for the verifier. The bits above contain the round of the log, so that one compare-and-swap fills an
-/// entry and a process that was stopped for long overwrites nothing.
-const VERIFIER_BITS: u32 = 48;
-
-impl Verifiers<'_> {
-    /// The newest epoch, taken before a request is sent.
-    pub(crate) fn newest(&self) -> u32 {
-        self.header.epoch.load(Acquire)
-    }
-
-    /// Epoch of the verifier in a reply to a request sent when `sent` was the newest.
-    ///
-    /// Only the epochs since then are searched. If a server returns an older verifier now, it has gone back, which is a new
-    /// state and not a late reply. The same holds for a verifier that the log no longer contains: at worst a loss is reported
-    /// that did not happen.
-    pub(crate) fn epoch_of(&self, verifier: u64, sent: u32) -> Result<u32, VerifiersFull> {
-        loop {
-            let newest = self.header.epoch.load(Acquire);
-            let oldest = newest.saturating_sub(self.log.len() as u32 - 1).max(sent).max(1);
-            for epoch in (oldest..=newest).rev() {
-                let (place, entry) = self.entry(epoch, verifier);
-                if place.load(Acquire) == entry {
-                    return Ok(epoch);
-                }
-            }
-            let next = newest.checked_add(1).ok_or(VerifiersFull)?;
-            let (place, entry) = self.entry(next, verifier);
-            let found = place.load(Acquire);
-            if found >> VERIFIER_BITS != entry >> VERIFIER_BITS {
-                let _ = place.compare_exchange(found, entry, AcqRel, Acquire);
-            }
-            // The epoch advances whichever process filled the entry, so that no process waits for one that was killed in
-            // between.
-            let _ = self.header.epoch.compare_exchange(newest, next, AcqRel, Acquire);
-        }
-    }
-
-    /// The log entry of an epoch, and its value for this verifier.
-    fn entry(&self, epoch: u32, verifier: u64) -> (&AtomicU64, u64) {
-        let count = self.log.len() as u32;
-        let round = u64::from((epoch - 1) / count + 1); // never 0, the value of an unused entry
-        // The verifier is mixed first, since verifiers may be times of which only some bits differ. Two verifiers
-        // collide once in 2^48.
-        let mixed = (verifier ^ verifier >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        (&self.log[((epoch - 1) % count) as usize], round << VERIFIER_BITS | mixed >> (u64::BITS - VERIFIER_BITS))
-    }
-}
-
 /// The writes that a COMMIT covers if it is sent now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommitTicket {
     answered: u64,
     dirty: u64,
-    loss_epoch: u32,
-    pub(crate) sent: u32,
-    /// Epoch in which the server had all retained data before the COMMIT was sent.
-    pub(crate) resent: u32,
+    loss_epoch: Epoch,
+    /// The newest epochs.
+    pub(crate) sent: Numbers,
+    /// Epochs in which the endpoints had all retained data before the COMMIT was sent.
+    resent: Numbers,
+    /// The endpoints that acknowledged the retained writes.
+    endpoints: EndpointSet,
+}
+
+impl CommitTicket {
+    /// Whether this endpoint acknowledged all retained writes that the COMMIT covers. If not, its verifier says nothing about the
+    /// others.
+    pub(crate) fn is_of(&self, endpoint: EndpointIndex) -> bool {
+        self.endpoints.is_within(endpoint)
+    }
+
+    /// Whether the retained writes are stable after a COMMIT that was answered in this epoch.
+    pub(crate) fn counts_in(&self, epoch: Epoch) -> bool {
+        let resent = self.resent.of(epoch.endpoint());
+        // 0: nothing was retained at this endpoint when the COMMIT was sent.
+        self.is_of(epoch.endpoint()) && (resent == 0 || resent == epoch.number())
+    }
+}
+
+/// The acknowledgement of a retained write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// A COMMIT covers the write once the slot's `clean` is at least this.
+    pub(crate) count: u64,
+    /// The endpoint that has the write.
+    pub(crate) endpoint: EndpointIndex,
 }
 
 /// Result of a COMMIT.
@@ -99,12 +66,12 @@ pub(crate) enum Committed {
     Again,
 }
 
-fn halves(loss: u64) -> (u32, u32) {
-    ((loss >> 32) as u32, loss as u32)
+fn halves(loss: u64) -> (Epoch, u32) {
+    (Epoch::of_word((loss >> 32) as u32), loss as u32)
 }
 
-fn joined(epoch: u32, error: u32) -> u64 {
-    u64::from(epoch) << 32 | u64::from(error)
+fn joined(epoch: Epoch, error: u32) -> u64 {
+    u64::from(epoch.word()) << 32 | u64::from(error)
 }
 
 /// The error sequence after another error: a new value only if some description has seen the last one.
@@ -118,8 +85,16 @@ impl Slot {
         self.dirty.fetch_add(1, AcqRel);
     }
 
-    /// Called after an unstable write was answered with `verifier`; `sent` is the newest epoch when it was sent.
-    pub(crate) fn write_answered(&self, verifiers: Verifiers<'_>, verifier: u64, sent: u32) -> Result<(), VerifiersFull> {
+    /// Called after an unstable write was answered with `verifier`; `sent` has the newest epochs when it was sent.
+    ///
+    /// Uncommitted writes of another endpoint count as lost: a COMMIT makes only those of one endpoint stable, and they are not
+    /// retained.
+    pub(crate) fn write_answered(
+        &self,
+        verifiers: Verifiers<'_>,
+        verifier: WriteVerifier,
+        sent: &Numbers,
+    ) -> Result<(), VerifiersFull> {
         // The write is counted first: a process that advances the epoch from now on sees a write whose loss it must
         // report.
         let answered = self.answered.fetch_add(1, AcqRel);
@@ -128,14 +103,13 @@ impl Slot {
         let mut loss = self.loss.load(Acquire);
         loop {
             let (known, error) = halves(loss);
-            let next = match known.cmp(&epoch) {
-                core::cmp::Ordering::Equal => return Ok(()),
-                // The server has restarted since it answered: this write may be lost.
-                core::cmp::Ordering::Greater => joined(known, raised(error)),
-                core::cmp::Ordering::Less => {
-                    let lost = known != 0 && answered > self.committed.load(Acquire);
-                    joined(epoch, if lost { raised(error) } else { error })
-                }
+            let next = if known == epoch {
+                return Ok(());
+            } else if epoch.is_before(known) {
+                joined(known, raised(error)) // the server has restarted since it answered: this write may be lost
+            } else {
+                let lost = known != Epoch::default() && answered > self.committed.load(Acquire);
+                joined(epoch, if lost { raised(error) } else { error })
             };
             match self.loss.compare_exchange(loss, next, AcqRel, Acquire) {
                 Ok(_) => return Ok(()),
@@ -144,8 +118,30 @@ impl Slot {
         }
     }
 
-    /// Counts a retained write that is sent or was answered. A COMMIT covers it once `clean` is at least the returned value.
-    pub(crate) fn retained_write_counts(&self) -> u64 {
+    /// Counts a retained write before it is sent.
+    pub(crate) fn retained_write_starts(&self) {
+        self.count_retained();
+    }
+
+    /// Counts a retained write that an endpoint has acknowledged.
+    pub(crate) fn retained_write_answered(&self, endpoint: EndpointIndex) -> Answer {
+        self.note_endpoint(endpoint); // first: who sees the count sees the endpoint
+        Answer { count: self.count_retained(), endpoint }
+    }
+
+    /// Notes that an endpoint has retained data of the file.
+    pub(crate) fn note_endpoint(&self, endpoint: EndpointIndex) {
+        if !EndpointSet::of_word(self.endpoints.load(SeqCst)).contains(endpoint) {
+            self.endpoints.fetch_or(EndpointSet::one(endpoint).word(), SeqCst);
+        }
+    }
+
+    /// Notes that everything retained of the file is stable, whichever endpoint acknowledged it. The caller holds the gate.
+    pub(crate) fn clear_endpoints(&self) {
+        self.endpoints.store(0, SeqCst);
+    }
+
+    fn count_retained(&self) -> u64 {
         let count = self.dirty.fetch_add(1, SeqCst) + 1;
         self.retained.fetch_max(count, SeqCst);
         count
@@ -159,7 +155,7 @@ impl Slot {
     /// Notes that the server refused coalesced writes, which are lost. The next sync or close of each description reports that.
     pub(crate) fn note_refused(&self, why: FsError) {
         let known = REFUSALS.iter().position(|known| *known == why).unwrap_or(0);
-        self.refused.store(known as u32 + 1, Release);
+        self.refused.store(known as u16 + 1, Release);
         self.note_loss();
     }
 
@@ -181,11 +177,13 @@ impl Slot {
 
     /// Called after another file's reply contained a newer verifier: uncommitted data of this file under an older one is lost.
     /// True if that was not noted before.
-    pub(crate) fn server_moved_on(&self, newest: u32) -> bool {
+    pub(crate) fn server_moved_on(&self, newest: &Numbers) -> bool {
         self.loss
             .fetch_update(AcqRel, Acquire, |loss| {
                 let (known, error) = halves(loss);
-                (known != 0 && known < newest && self.has_uncommitted()).then(|| joined(newest, raised(error)))
+                let now = Epoch::new(known.endpoint(), newest.of(known.endpoint()));
+                let is_lost = known != Epoch::default() && known.is_before(now) && self.has_uncommitted();
+                is_lost.then(|| joined(now, raised(error)))
             })
             .is_ok()
     }
@@ -231,28 +229,32 @@ impl Slot {
         let dirty = self.dirty.load(Acquire);
         let answered = self.answered.load(Acquire);
         let (loss_epoch, _) = halves(self.loss.load(Acquire));
-        // The epoch is read after `dirty`: the server had the covered data in this epoch.
-        let resent = verifiers.header.resent.load(SeqCst);
-        Some(CommitTicket { answered, dirty, loss_epoch, sent: verifiers.newest(), resent })
+        // The epochs are read after `dirty`: the endpoints had the covered data in these epochs. The endpoints are read last: a
+        // resend notes the endpoint that has the data before it moves an epoch.
+        let resent = verifiers.resent();
+        let endpoints = EndpointSet::of_word(self.endpoints.load(SeqCst));
+        Some(CommitTicket { answered, dirty, loss_epoch, sent: verifiers.newest(), resent, endpoints })
     }
 
     /// Called after a COMMIT was answered with `verifier`.
     pub(crate) fn commit_answered(
         &self,
         verifiers: Verifiers<'_>,
-        verifier: u64,
-        ticket: CommitTicket,
+        verifier: WriteVerifier,
+        ticket: &CommitTicket,
     ) -> Result<Committed, VerifiersFull> {
-        let epoch = verifiers.epoch_of(verifier, ticket.sent)?;
-        if epoch < ticket.loss_epoch {
+        let epoch = verifiers.epoch_of(verifier, &ticket.sent)?;
+        if epoch.is_before(ticket.loss_epoch) {
             return Ok(Committed::Again);
         }
-        if epoch > ticket.loss_epoch {
-            let uncommitted = ticket.loss_epoch != 0 && ticket.answered > self.committed.load(Acquire);
+        // A newer state of the endpoint, or another endpoint, which says nothing about writes that were not sent to it.
+        if epoch != ticket.loss_epoch {
+            let uncommitted = ticket.loss_epoch != Epoch::default() && ticket.answered > self.committed.load(Acquire);
             let _ = self.loss.fetch_update(AcqRel, Acquire, |loss| {
                 let (known, error) = halves(loss);
                 // If several processes find the loss at once, one reports it.
-                (known < epoch).then(|| joined(epoch, if uncommitted { raised(error) } else { error }))
+                (known != epoch && !epoch.is_before(known))
+                    .then(|| joined(epoch, if uncommitted { raised(error) } else { error }))
             });
         }
         self.committed.fetch_max(ticket.answered, AcqRel);
@@ -263,7 +265,7 @@ impl Slot {
     }
 
     /// Called after the server refused a COMMIT: the data counts as lost, once.
-    pub(crate) fn commit_refused(&self, ticket: CommitTicket) {
+    pub(crate) fn commit_refused(&self, ticket: &CommitTicket) {
         self.note_loss();
         self.committed.fetch_max(ticket.answered, AcqRel);
         if self.has_retained() {
@@ -300,41 +302,36 @@ impl Slot {
         error != 0 && error & SEEN == 0
     }
 
-    /// Epoch of the verifier of the uncommitted writes.
+    /// Epoch of the verifier of the uncommitted writes, as a word to compare; 0: there was no verifier.
     pub(crate) fn loss_epoch(&self) -> u32 {
-        halves(self.loss.load(Acquire)).0
+        halves(self.loss.load(Acquire)).0.word()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::layout::VERIFIER_COUNT;
-    use super::super::tests::{blank_header, blank_slot};
+    use super::super::tests::blank_slot;
+    use super::super::verifiers::tests::{Server, at, first};
     use super::*;
 
-    struct Server {
-        header: Box<Header>,
-        log: Vec<AtomicU64>,
-    }
-
     impl Server {
-        fn new() -> Self {
-            Self { header: blank_header(), log: (0..VERIFIER_COUNT).map(|_| AtomicU64::new(0)).collect() }
-        }
-
-        fn verifiers(&self) -> Verifiers<'_> {
-            Verifiers { header: &self.header, log: &self.log }
-        }
-
         fn write(&self, slot: &Slot, verifier: u64) {
+            self.write_at(slot, first(verifier));
+        }
+
+        fn write_at(&self, slot: &Slot, verifier: WriteVerifier) {
             let sent = self.verifiers().newest();
             slot.write_starts();
-            slot.write_answered(self.verifiers(), verifier, sent).unwrap();
+            slot.write_answered(self.verifiers(), verifier, &sent).unwrap();
         }
 
         fn sync(&self, slot: &Slot, verifier: u64, cursor: &AtomicU32) -> bool {
+            self.sync_at(slot, first(verifier), cursor)
+        }
+
+        fn sync_at(&self, slot: &Slot, verifier: WriteVerifier, cursor: &AtomicU32) -> bool {
             while let Some(ticket) = slot.commit_starts(self.verifiers()) {
-                if slot.commit_answered(self.verifiers(), verifier, ticket) == Ok(Committed::Done) {
+                if slot.commit_answered(self.verifiers(), verifier, &ticket) == Ok(Committed::Done) {
                     break;
                 }
             }
@@ -389,8 +386,8 @@ mod tests {
         server.write(&slot, 1);
         slot.write_starts();
         let ticket = slot.commit_starts(server.verifiers()).unwrap();
-        slot.write_answered(server.verifiers(), 1, 1).unwrap();
-        assert_eq!(slot.commit_answered(server.verifiers(), 1, ticket), Ok(Committed::Done));
+        slot.write_answered(server.verifiers(), first(1), &ticket.sent).unwrap();
+        assert_eq!(slot.commit_answered(server.verifiers(), first(1), &ticket), Ok(Committed::Done));
         assert!(slot.is_dirty());
         let open = cursor(&slot);
         assert!(server.sync(&slot, 2, &open), "and a restart before the next COMMIT loses it");
@@ -402,8 +399,8 @@ mod tests {
         let (open, newcomer) = (cursor(&slot), AtomicU32::new(0));
         server.write(&slot, 1);
         server.write(&other, 2);
-        assert!(slot.has_uncommitted() && slot.server_moved_on(server.verifiers().newest()));
-        assert!(!slot.server_moved_on(server.verifiers().newest()), "noted once");
+        assert!(slot.has_uncommitted() && slot.server_moved_on(&server.verifiers().newest()));
+        assert!(!slot.server_moved_on(&server.verifiers().newest()), "noted once");
         assert!(slot.has_unreported_loss(open.load(Relaxed)) && slot.has_unreported_loss(newcomer.load(Relaxed)));
         assert!(server.sync(&slot, 2, &open));
         assert!(!slot.has_unreported_loss(open.load(Relaxed)));
@@ -429,7 +426,7 @@ mod tests {
         slot.write_starts();
         let sent = server.verifiers().newest();
         server.write(&slot, 2);
-        slot.write_answered(server.verifiers(), 1, sent).unwrap();
+        slot.write_answered(server.verifiers(), first(1), &sent).unwrap();
         assert!(server.sync(&slot, 2, &open));
         assert!(!server.sync(&slot, 2, &open));
     }
@@ -451,22 +448,9 @@ mod tests {
         let (server, slot) = (Server::new(), blank_slot());
         let open = cursor(&slot);
         server.write(&slot, 1);
-        slot.commit_refused(slot.commit_starts(server.verifiers()).unwrap());
+        slot.commit_refused(&slot.commit_starts(server.verifiers()).unwrap());
         assert!(slot.error_check(&open));
         assert!(!server.sync(&slot, 2, &open), "the verifier the server moved because of it is not a second loss");
-    }
-
-    #[test]
-    fn two_processes_that_learn_of_a_restart_at_once_agree_on_its_epoch() {
-        let server = Server::new();
-        std::thread::scope(|scope| {
-            let seen: Vec<_> = (0..4)
-                .map(|_| scope.spawn(|| (1..=3_000).map(|v| server.verifiers().epoch_of(v, 0).unwrap()).collect::<Vec<_>>()))
-                .collect();
-            let seen: Vec<_> = seen.into_iter().map(|thread| thread.join().unwrap()).collect();
-            assert!(seen.iter().all(|epochs| *epochs == seen[0]));
-        });
-        assert_eq!(server.verifiers().newest(), 3_000);
     }
 
     #[test]
@@ -481,26 +465,79 @@ mod tests {
             assert!(server.sync(&slot, verifier + 20_000, &open), "{verifier}");
             assert!(!server.sync(&slot, verifier + 20_000, &open), "{verifier}");
         }
-        assert!(server.verifiers().newest() >= 20_000);
+        assert!(server.verifiers().newest().of(EndpointIndex::FIRST) >= 20_000);
+    }
+
+    /// A retained write that an endpoint acknowledges.
+    fn retained_write(server: &Server, slot: &Slot, verifier: WriteVerifier) -> Answer {
+        let sent = server.verifiers().newest();
+        slot.retained_write_starts();
+        let epoch = server.verifiers().epoch_of(verifier, &sent).unwrap();
+        assert!(server.verifiers().resent_by(epoch) <= epoch.number());
+        slot.retained_write_answered(epoch.endpoint())
     }
 
     #[test]
-    fn reply_later_than_the_log_reaches_is_taken_for_a_new_state_of_the_server() {
-        let server = Server::new();
-        let sent = server.verifiers().epoch_of(1, 0).unwrap();
-        for verifier in 2..=u64::from(VERIFIER_COUNT) {
-            server.verifiers().epoch_of(verifier, sent).unwrap();
+    fn two_endpoints_with_different_verifiers_are_no_restart() {
+        let (server, one, two) = (Server::new(), blank_slot(), blank_slot());
+        for _ in 0..3 {
+            retained_write(&server, &one, at(0, 7));
+            retained_write(&server, &two, at(1, 8));
         }
-        assert_eq!(server.verifiers().epoch_of(1, sent), Ok(sent), "the log still holds it");
-        let next = u64::from(VERIFIER_COUNT) + 1;
-        assert_eq!(server.verifiers().epoch_of(next, sent), Ok(VERIFIER_COUNT + 1));
-        assert_eq!(server.verifiers().epoch_of(1, sent), Ok(VERIFIER_COUNT + 2));
+        assert!(server.verifiers().restarted().is_empty());
+        let (first, second) = (one.commit_starts(server.verifiers()).unwrap(), two.commit_starts(server.verifiers()).unwrap());
+        assert!(first.counts_in(server.verifiers().epoch_of(at(0, 7), &first.sent).unwrap()));
+        assert!(second.counts_in(server.verifiers().epoch_of(at(1, 8), &second.sent).unwrap()));
     }
 
     #[test]
-    fn verifiers_beyond_all_numbers_are_an_error_not_a_wrong_answer() {
-        let server = Server::new();
-        server.header.epoch.store(u32::MAX, Relaxed);
-        assert_eq!(server.verifiers().epoch_of(77, u32::MAX), Err(VerifiersFull));
+    fn commit_through_another_endpoint_does_not_make_a_retained_write_stable() {
+        let (server, slot) = (Server::new(), blank_slot());
+        retained_write(&server, &slot, at(0, 7));
+        let ticket = slot.commit_starts(server.verifiers()).unwrap();
+        for value in [8, 7] {
+            let epoch = server.verifiers().epoch_of(at(1, value), &ticket.sent).unwrap();
+            assert!(!ticket.is_of(epoch.endpoint()) && !ticket.counts_in(epoch), "not even with an equal verifier: {value}");
+        }
+        retained_write(&server, &slot, at(1, 8));
+        let ticket = slot.commit_starts(server.verifiers()).unwrap();
+        for endpoint in [0, 1] {
+            assert!(!ticket.is_of(EndpointIndex::new(endpoint)), "each has a part");
+        }
+    }
+
+    #[test]
+    fn restart_of_an_endpoint_between_write_and_commit_is_a_loss_at_that_endpoint_only() {
+        let (server, one, two) = (Server::new(), blank_slot(), blank_slot());
+        retained_write(&server, &one, at(0, 7));
+        retained_write(&server, &two, at(1, 7));
+        let (first, second) = (one.commit_starts(server.verifiers()).unwrap(), two.commit_starts(server.verifiers()).unwrap());
+        assert!(!first.counts_in(server.verifiers().epoch_of(at(0, 9), &first.sent).unwrap()));
+        assert!(second.counts_in(server.verifiers().epoch_of(at(1, 7), &second.sent).unwrap()));
+        assert_eq!(server.verifiers().restarted(), EndpointSet::one(EndpointIndex::FIRST));
+    }
+
+    #[test]
+    fn what_is_not_retained_is_lost_if_the_commit_is_answered_by_another_endpoint() {
+        let (server, slot) = (Server::new(), blank_slot());
+        let open = cursor(&slot);
+        server.write_at(&slot, at(0, 7));
+        assert!(server.sync_at(&slot, at(1, 7), &open));
+        assert!(!server.sync_at(&slot, at(1, 7), &open));
+        server.write_at(&slot, at(1, 7));
+        assert!(!server.sync_at(&slot, at(1, 7), &open), "its own endpoint makes it stable");
+        server.write_at(&slot, at(0, 7));
+        assert!(!server.sync_at(&slot, at(0, 7), &open), "what was stable at the other endpoint is not lost");
+    }
+
+    #[test]
+    fn restart_of_an_endpoint_without_uncommitted_writes_of_the_file_is_no_loss() {
+        let (server, slot, other) = (Server::new(), blank_slot(), blank_slot());
+        server.write_at(&slot, at(1, 7));
+        server.write_at(&other, at(0, 7));
+        server.write_at(&other, at(0, 8));
+        assert!(!slot.server_moved_on(&server.verifiers().newest()));
+        server.write_at(&other, at(1, 9));
+        assert!(slot.server_moved_on(&server.verifiers().newest()));
     }
 }

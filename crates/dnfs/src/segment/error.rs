@@ -57,7 +57,7 @@ pub enum SegmentError {
     /// The runtime directory can't be trusted.
     #[error("{0}")]
     Directory(Box<Untrusted>),
-    /// The server changed its verifier 2^32 times.
+    /// An endpoint of the server changed its verifier 2^28 times.
     #[error("the server changed its write verifier too often for this segment")]
     VerifiersFull,
     /// The process has no memory or no liveness lock to keep what it writes until it is stable.

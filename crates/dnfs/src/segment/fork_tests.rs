@@ -4,6 +4,7 @@ use crate::sys::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use super::tests::fresh_segment;
+use super::verifiers::tests::first;
 use super::*;
 use crate::file::FileKind;
 use crate::sys::random::random;
@@ -31,7 +32,7 @@ fn hammer(segment: &Segment, mut seed: u64) {
         if let Some(_alone) = segment.members().try_lock_for_writing(slot) {
             let _ = slot.size_grew(slot.size.load(SeqCst) + 16, moment);
         }
-        slot.write_answered(segment.verifiers(), seed >> 58, sent).unwrap();
+        slot.write_answered(segment.verifiers(), first(seed >> 58), &sent).unwrap();
         let attr = AttrRecord { mode: (seed % 512) as u32, ctime: seed, used: seed % 512, ..AttrRecord::default() };
         slot.attr_apply(found.generation, attr, slot.attr_moment());
         if let Some(found) = slot.attr_record()
@@ -40,7 +41,7 @@ fn hammer(segment: &Segment, mut seed: u64) {
             assert_eq!(u64::from(found.mode), found.used, "torn record was believed");
         }
         if let Some(ticket) = slot.commit_starts(segment.verifiers()) {
-            slot.commit_answered(segment.verifiers(), seed >> 58, ticket).unwrap();
+            slot.commit_answered(segment.verifiers(), first(seed >> 58), &ticket).unwrap();
         }
         if seed & 3 == 0 {
             segment.change_namespace(|| ()).unwrap();
@@ -153,7 +154,7 @@ fn loss_found_by_one_process_is_told_to_a_description_of_another_once() {
     let write = |verifier| {
         let sent = segment.verifiers().newest();
         slot.write_starts();
-        slot.write_answered(segment.verifiers(), verifier, sent).unwrap();
+        slot.write_answered(segment.verifiers(), first(verifier), &sent).unwrap();
     };
     assert!(Child::run(|| write(1)).succeeded());
     assert!(Child::run(|| write(2)).succeeded());

@@ -1,28 +1,28 @@
-//! Byte layout of the segment file, version 12 (drawn in docs/design/002-segment.md).
+//! Byte layout of the segment file, version 13 (drawn in docs/design/002-segment.md).
 //!
 //! Everything is an atomic integer in the host's byte order, because the file never leaves the host's memory. A change of any
 //! field needs a new [`LAYOUT_VERSION`]. A new field needs no new version if its bytes were always zero and zero means that
 //! it is not used.
 
-use crate::sys::atomic::{AtomicU32, AtomicU64};
+use crate::sys::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
 use crate::event_count::EventCount;
 use crate::file::FILE_HANDLE_BYTES_MAX;
-use crate::limits::{ADDRESSES_MAX, CALL_SLOTS_MAX, LATENCY_COUNT, LEASES_MAX, MEMBERS_MAX, SIZE_COUNT};
+use crate::limits::{ADDRESSES_MAX, CALL_SLOTS_MAX, ENDPOINTS_MAX, LATENCY_COUNT, LEASES_MAX, MEMBERS_MAX, SIZE_COUNT};
 use crate::slot_limiter::records::{KeptTable, LeaseRecord};
 
 /// First eight bytes of a segment.
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"MILLSEG\0");
 /// Version of this layout; processes of different versions refuse each other's segment.
-pub(crate) const LAYOUT_VERSION: u32 = 12;
+pub(crate) const LAYOUT_VERSION: u32 = 13;
 /// Files known at once. PostgreSQL with 10,000 relations keeps about 30,000 files. A slot has 576 bytes; an unused slot takes
 /// no memory, except for those of the first step.
 pub(crate) const SLOT_COUNT: u32 = 65_536;
 /// Entries of the index. It is half full at most, so that a search ends soon.
 pub(crate) const INDEX_COUNT: u32 = SLOT_COUNT * 2;
-/// Number of write verifiers kept. Each new one is a restart of the server that may have lost data. A reply's verifier is
-/// searched among those that were current since its request was sent.
-pub(crate) const VERIFIER_COUNT: u32 = 4096;
+/// Number of write verifiers kept of each endpoint. Each new one is a restart of the server that may have lost data. A reply's
+/// verifier is searched among those of its endpoint that were current since its request was sent.
+pub(crate) const VERIFIER_COUNT: u32 = 256;
 /// Cells over which the counters are spread, so that processes do not contend for one cache line.
 pub(crate) const CELL_COUNT: usize = 16;
 /// Slots that get memory in one step.
@@ -50,7 +50,7 @@ pub(crate) const CALL_NOTE_COUNT: usize = 64;
 
 pub(crate) const CALL_NOTES_OFFSET: usize = 4096;
 pub(crate) const VERIFIERS_OFFSET: usize = 8192;
-pub(crate) const INDEX_OFFSET: usize = VERIFIERS_OFFSET + VERIFIER_COUNT as usize * 8;
+pub(crate) const INDEX_OFFSET: usize = VERIFIERS_OFFSET + ENDPOINTS_MAX * VERIFIER_COUNT as usize * 8;
 pub(crate) const CALLS_OFFSET: usize = INDEX_OFFSET + INDEX_COUNT as usize * 4;
 pub(crate) const CELLS_OFFSET: usize = CALLS_OFFSET + size_of::<SlotTable>();
 pub(crate) const CREDENTIALS_OFFSET: usize = CELLS_OFFSET + CELL_COUNT * size_of::<ActivityCell>();
@@ -153,10 +153,14 @@ pub(crate) struct Header {
     /// Incremented before and after each change that may invalidate a cached directory handle or symbolic link.
     pub(crate) namespace_generation: AtomicU64,
     pub(crate) reserved_namespace: AtomicU32,
-    /// Number of write verifiers seen so far (durability.rs).
-    pub(crate) epoch: AtomicU32,
-    /// Epoch in which the server has all retained data; 0 before the first.
-    pub(crate) resent: AtomicU32,
+    /// Endpoints that have sent a verifier: all of them have numbers below this.
+    pub(crate) endpoint_count: AtomicU32,
+    /// Number of write verifiers that each endpoint has sent so far (verifiers.rs).
+    pub(crate) epochs: [AtomicU32; ENDPOINTS_MAX],
+    /// For each endpoint, the epoch in which it has all retained data that it acknowledged; 0 before the first.
+    pub(crate) resent: [AtomicU32; ENDPOINTS_MAX],
+    /// Incremented after retained data was resent, before `resent` moves. A READ that was sent before may have older data.
+    pub(crate) resends: AtomicU32,
     /// Random number of this segment. Retained data belong to one segment only.
     pub(crate) instance: AtomicU64,
     /// Maximum bytes retained; 0: nothing is retained.
@@ -341,8 +345,8 @@ pub(crate) struct Slot {
     pub(crate) answered: AtomicU64,
     /// `answered` as it was before the last COMMIT that covered them (stable, or reported lost).
     pub(crate) committed: AtomicU64,
-    /// High half: number of the verifier of the uncommitted writes; low half: error sequence. They are one word, so that a
-    /// process killed here has either reported the loss or not seen it.
+    /// High half: endpoint (4 bits) and number of the verifier of the uncommitted writes; low half: error sequence. They are one
+    /// word, so that a process killed here has either reported the loss or not seen it.
     pub(crate) loss: AtomicU64,
 
     /// Sequence lock of the record below: odd while written.
@@ -384,7 +388,9 @@ pub(crate) struct Slot {
     pub(crate) run: AtomicU32,
     /// Why the server refused coalesced writes, encoded by [`Slot::note_refused`]; 0: it has not. Afterwards no writes of the
     /// file are coalesced.
-    pub(crate) refused: AtomicU32,
+    pub(crate) refused: AtomicU16,
+    /// Bit n: endpoint n may have acknowledged retained writes of the file that are not stable yet.
+    pub(crate) endpoints: AtomicU16,
     /// When another write last met a run, in ms of the monotonic clock; 0: never. No run begins for a while afterwards.
     pub(crate) run_met_ms: AtomicU32,
 }
@@ -392,6 +398,7 @@ pub(crate) struct Slot {
 const _: () = assert!(size_of::<Header>() <= CALL_NOTES_OFFSET);
 const _: () = assert!(CALL_NOTES_OFFSET + CALL_NOTE_COUNT * size_of::<CallNote>() <= VERIFIERS_OFFSET);
 const _: () = assert!(size_of::<DirectoryRecord>() == 256);
+const _: () = assert!(ENDPOINTS_MAX <= u16::BITS as usize);
 const _: () = assert!(size_of::<Slot>() == 576 && SLOTS_OFFSET.is_multiple_of(4096));
 const _: () = assert!(INDEX_COUNT.is_power_of_two() && SLOT_COUNT.is_multiple_of(GROWTH_SLOTS));
 

@@ -406,7 +406,10 @@ impl Slot {
         self.committed.store(answered, Relaxed);
         self.clean.store(dirty, Relaxed);
         self.retained.store(dirty, Relaxed);
-        for zeroed in [&self.run, &self.refused, &self.run_met_ms] {
+        for zeroed in [&self.refused, &self.endpoints] {
+            zeroed.store(0, Relaxed);
+        }
+        for zeroed in [&self.run, &self.run_met_ms] {
             zeroed.store(0, Relaxed);
         }
         self.size_unsure.store(0, Relaxed);

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::address::EndpointIndex;
 use crate::client_state::ClientState;
 use crate::credentials::Credentials;
 use crate::error::Error;
@@ -102,8 +103,13 @@ impl Disk {
     }
 
     fn verifier(&self) -> WriteVerifier {
-        WriteVerifier((self.boot + 1).to_be_bytes())
+        verifier_of(self.boot)
     }
+}
+
+/// The verifier of a server that has started this often.
+fn verifier_of(boot: u64) -> WriteVerifier {
+    WriteVerifier { endpoint: EndpointIndex::default(), bytes: (boot + 1).to_be_bytes() }
 }
 
 /// The server, as every simulated process reaches it.
@@ -295,7 +301,7 @@ impl FileProtocol for SimulatedProtocol {
         keep(payload, length);
         let boot = self.send_write(offset as usize, &bytes, how)?;
         let attr = self.server.with(|disk| disk.attributes());
-        let verifier = WriteVerifier((boot + 1).to_be_bytes());
+        let verifier = verifier_of(boot);
         Ok(WriteDone { bytes: length, committed: how, verifier, verifier_changed: false, attr: Some(attr) })
     }
 

@@ -2,10 +2,10 @@
 //! simulator may let another process run, or kill this one (`crate::sim`).
 
 #[cfg(not(test))]
-pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64};
+pub(crate) use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 #[cfg(test)]
 #[allow(unreachable_pub, reason = "as above")]
-pub use stepped::{AtomicU32, AtomicU64};
+pub use stepped::{AtomicU16, AtomicU32, AtomicU64};
 
 /// The word itself, for the kernel and for code that does not know the simulator.
 pub(crate) const fn word(of: &AtomicU32) -> &core::sync::atomic::AtomicU32 {
@@ -90,6 +90,7 @@ mod stepped {
         };
     }
 
+    stepped!(AtomicU16, u16);
     stepped!(AtomicU32, u32);
     stepped!(AtomicU64, u64);
 }

@@ -512,7 +512,7 @@ pub(crate) mod tests {
 
     #[test]
     fn whatever_a_record_says_its_fit_meets_it_and_half_the_users_get_something() {
-        sim::sweep_slow(6, |_, mut rng| {
+        sim::sweep_slow(4, |_, mut rng| {
             let (comparison, arm) = bent(&mut rng);
             let fitted = fit(&comparison, &arm).unwrap();
             assert!(fitted.residual_percent.abs() <= RESIDUAL_MAX, "{fitted:?}");

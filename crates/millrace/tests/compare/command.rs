@@ -26,7 +26,7 @@ fn small_comparison_measures_local_and_dnfs_proves_both_and_leaves_nothing() {
     }
     preload_library();
     let place = Place::new();
-    let mut arguments = vec!["--paths", "local,dnfs,fc", "--quick", "--users", "4"];
+    let mut arguments = vec!["--paths", "local,dnfs,fc", "--quick", "--users", "4", "--warehouses", "1"];
     arguments.extend(may_keep_awake().then_some("--keep-awake"));
     let mut child = place.compare(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let pid = child.id();

@@ -152,8 +152,8 @@ impl Writer {
 
 #[test]
 fn no_flush_succeeds_if_data_was_lost() {
-    // 10 in make test, 500 in make nightly.
-    for seed in seeds(|count| if count > 2 { 25 * count } else { 10 }) {
+    // 6 in make test, 500 in make nightly.
+    for seed in seeds(|count| if count > 2 { 25 * count } else { 6 }) {
         println!("seed {seed}");
         one_seed(seed);
     }

@@ -75,10 +75,10 @@ fn power_cuts_and_restarts_with_another_verifier_are_no_error_to_the_database() 
     // Checkpoints write many times the limit of kept data, so that the client commits early and often.
     let Some(mut world) = World::build_with("verifiers", &["--loss-layer"], "&retain=1MiB") else { return };
     for seed in seeds(|count| count) {
-        let run = Run::start(&world.scratch, &world.cluster, seed, 20, false);
+        let run = Run::start(&world.scratch, &world.cluster, seed, 12, false);
         let before = world.cluster.checkpointed_blocks();
         for event in 0..3 {
-            std::thread::sleep(moment(seed + event, 1..4)); // the seed decides when it comes; nothing is awaited
+            std::thread::sleep(moment(seed + event, 1..2)); // the seed decides when it comes; nothing is awaited
             let checkpoint = std::thread::scope(|scope| {
                 let checkpoint = scope.spawn(|| world.cluster.try_sql("CHECKPOINT"));
                 std::thread::sleep(moment(seed + event, 0..1));

@@ -14,7 +14,7 @@ const GOES_ON_WITHIN: Duration = Duration::from_secs(3);
 
 #[test]
 fn orders_go_on_within_three_seconds_when_a_stopped_process_of_the_database_does() {
-    stop_under_orders(5);
+    stop_under_orders(3);
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod verbs;
 
 use std::borrow::Cow;
 use std::fmt::{self, Display};
+use std::io::Write as _;
 
 use anyhow::anyhow;
 use clap::error::{ContextKind, ErrorKind};
@@ -54,7 +55,11 @@ pub(crate) fn exit_with(error: &clap::Error) -> ! {
         typed_parts(error).iter().fold(text.clone(), |shown, part| shown.replace(part, &tune::collect::redacted("", part)));
     if shown == text {
         // Prints help to stdout, errors to stderr.
-        let _ = error.print();
+        let printed = error.print();
+        if !error.use_stderr() {
+            let flushed = printed.and_then(|()| std::io::stdout().flush());
+            std::process::exit(crate::closed_output::code_of_help(flushed).into());
+        }
     } else {
         eprint!("{shown}");
     }
@@ -236,7 +241,11 @@ mod tests {
         let written = full().context("write the record x").context("run the load");
         assert_eq!(text(&written), "run the load: cannot write the record x: No space left on device (os error 28)");
         let quoted = full().context("serve vol: open x: No space left on device (os error 28)");
-        assert_eq!(text(&quoted), "serve vol: open x: No space left on device (os error 28)", "the error has its cause in its text");
+        assert_eq!(
+            text(&quoted),
+            "serve vol: open x: No space left on device (os error 28)",
+            "the error has its cause in its text"
+        );
         let quoted = full().context("open x").context("serve vol: open x").context("start");
         assert_eq!(text(&quoted), "start: cannot serve vol: cannot open x: No space left on device (os error 28)");
         let statement = anyhow!("name too long").context("descriptor 7 is closed").context("use it");

@@ -209,7 +209,7 @@ impl LabError {
             Self::Nfs { advice, .. } => advice.as_deref(),
             Self::FilerLost(loss) => Some(loss.removal.as_str()).filter(|text| !text.is_empty()),
             Self::Program { .. } => Some("every log is in the directory logs of the record (--out); --keep leaves the data too"),
-            Self::File { action: "create directory", .. } => {
+            Self::File { action: "create directory" | "write the record to", .. } => {
                 Some("name another directory that this user may make: --out for the record, --work for the work directory")
             }
             Self::File { action: "write to", .. } => Some(

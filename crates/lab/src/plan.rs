@@ -29,7 +29,6 @@ use crate::limits::{
     ARMS_MAX, DATABASE_BASE_BYTES, PAGE_CACHE_MIB_MAX, REPEATS_MAX, RUN_GROWTH_BYTES, SECONDS_MAX, USERS_MAX, WAREHOUSE_BYTES,
     WAREHOUSES_MAX,
 };
-use crate::paths;
 
 pub use arm::{Arm, PathSpec};
 use bounds::within;
@@ -210,8 +209,10 @@ impl Plan {
         for arm in &self.arms {
             if !seen.insert(&arm.id) {
                 let what = format!("compare two paths named \"{}\"", arm.id);
-                let first = paths::ALL[0].name();
-                return Err(LabError::plan(what, &format!("give each a label, as in --path {first}:a --path {first}:b")));
+                let path = arm.path.kind.name();
+                let target = arm.path.target.as_ref().map_or("", |_| "=TARGET");
+                let hint = format!("give each a label of its own, as in --path {path}:a{target} --path {path}:b{target}");
+                return Err(LabError::plan(what, &hint));
             }
             let (what, database) = (format!("use the layout {}", arm.layout), self.database.system());
             if arm.layout.archives_log() && !database.archives_log() {

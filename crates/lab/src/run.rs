@@ -44,7 +44,7 @@ impl Setup<'_> {
             progress.bytes(bytes);
         })?;
         steps.done("restore");
-        self.prepare_page_cache(&*placement, progress)?;
+        self.prepare_page_cache(turn, &*placement, progress)?;
         steps.done("page cache");
 
         if turn.arm.medium.is_some() && turn.round == 1 {
@@ -91,10 +91,11 @@ impl Setup<'_> {
 
     /// Establishes the same state of the page cache before each run on each path: the copy is in it, in small folios, or nothing of it
     /// if the plan limits the page cache.
-    fn prepare_page_cache(&self, placement: &dyn Placement, progress: &mut Progress<'_>) -> Result<(), LabError> {
+    fn prepare_page_cache(&self, turn: Turn<'_>, placement: &dyn Placement, progress: &mut Progress<'_>) -> Result<(), LabError> {
         let Some(files) = placement.cached_files() else { return Ok(()) };
         page_cache::forget(files)?;
         if self.plan.page_cache_bytes.is_none() {
+            progress.step(&format!("{}: reading the restored files into the page cache", turn.name()));
             page_cache::read_back(files, &mut |bytes| progress.bytes(bytes))?;
         }
         Ok(())

@@ -8,8 +8,10 @@ use std::process::ExitCode;
 
 /// The exit code that a shell reports for a program that SIGPIPE ended: 128 + 13.
 const READER_GONE: u8 = 141;
+/// The exit code of a command whose output is incomplete: it could not run. 1 is a result, such as the findings of an audit.
+const NOT_WRITTEN: u8 = 2;
 /// The context of an error of writing to stdout.
-pub(crate) const TO_STDOUT: &str = "write to stdout";
+pub(crate) const TO_STDOUT: &str = "write to standard output";
 
 /// Runs a command. If its output cannot be written, the command ends without a panic message, and
 /// unwinding drops all that it holds.
@@ -23,11 +25,23 @@ pub(crate) fn guarded(command: impl FnOnce() -> ExitCode) -> ExitCode {
     catch_unwind(AssertUnwindSafe(command)).unwrap_or_else(|payload| match failure(&*payload) {
         Some(why) if why.contains("os error 32") => ExitCode::from(READER_GONE),
         Some(why) => {
-            crate::error_printing::print_error(&anyhow::anyhow!("write to standard output: {why}"));
-            ExitCode::FAILURE
+            crate::error_printing::print_error(&anyhow::anyhow!("{TO_STDOUT}: {why}"));
+            ExitCode::from(NOT_WRITTEN)
         }
         None => resume_unwind(payload),
     })
+}
+
+/// The exit code for help that was printed, or could not be.
+pub(crate) fn code_of_help(printed: io::Result<()>) -> u8 {
+    match printed {
+        Ok(()) => 0,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => READER_GONE,
+        Err(error) => {
+            crate::error_printing::print_error(&anyhow::Error::new(error).context(TO_STDOUT));
+            NOT_WRITTEN
+        }
+    }
 }
 
 /// Whether a command failed because the reader of its output has ended. The command writes with the context [`TO_STDOUT`].

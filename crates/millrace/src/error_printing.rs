@@ -2,14 +2,20 @@
 //! cause, then one line for each known fix.
 //!
 //! Every message that the binary makes itself (a context, a refusal) is a lower-case phrase that
-//! completes "cannot", as in `serve /srv/db: no such directory`. [`print_error`] adds the word
-//! itself. Errors of libraries are such phrases, or statements of a cause. A statement without a
-//! phrase gets one here.
+//! completes "cannot", as in `serve /srv/db: no such directory`. This file adds the word itself,
+//! also to the causes that are such phrases. Errors of libraries are such phrases, or statements
+//! of a cause. A statement without a phrase gets one here.
 
+mod verbs;
+
+use std::borrow::Cow;
 use std::fmt::{self, Display};
+use std::io::Write as _;
 
 use anyhow::anyhow;
 use clap::error::{ContextKind, ErrorKind};
+
+use verbs::begins_with_a_verb;
 
 /// An error with a known fix.
 #[derive(Debug)]
@@ -49,7 +55,11 @@ pub(crate) fn exit_with(error: &clap::Error) -> ! {
         typed_parts(error).iter().fold(text.clone(), |shown, part| shown.replace(part, &tune::collect::redacted("", part)));
     if shown == text {
         // Prints help to stdout, errors to stderr.
-        let _ = error.print();
+        let printed = error.print();
+        if !error.use_stderr() {
+            let flushed = printed.and_then(|()| std::io::stdout().flush());
+            std::process::exit(crate::closed_output::code_of_help(flushed).into());
+        }
     } else {
         eprint!("{shown}");
     }
@@ -99,20 +109,32 @@ fn completes_cannot(error: &anyhow::Error) -> bool {
     }
     match error.downcast_ref::<Refusal>() {
         Some(refusal) => completes_cannot(&refusal.error),
-        None => error.is::<lab::LabError>() || error.is::<filer::config::ConfigError>(),
+        None => {
+            let known = error.is::<lab::LabError>() || error.is::<filer::config::ConfigError>();
+            known || begins_with_a_verb(&error.to_string())
+        }
     }
 }
 
 /// The error and its causes in one line. An error often ends with the text of its cause, so each
-/// text appears once.
+/// text appears once. The first text completes a "cannot" that the caller prints; each cause that
+/// names an attempt has its own, as in `run the load: cannot write the record x: no space left`.
 pub(crate) fn text(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if !text.ends_with(&cause) {
-            text = if text.is_empty() { cause } else { format!("{text}: {cause}") };
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        let phrase = as_cause(&cause);
+        match text.strip_suffix(&cause) {
+            Some(before) if before.ends_with(": ") => text = format!("{before}{phrase}"),
+            Some(_) => {}
+            None => text = format!("{text}: {phrase}"),
         }
     }
     text
+}
+
+/// A text as it stands after a colon: with "cannot" if it names an attempt.
+pub(crate) fn as_cause(text: &str) -> Cow<'_, str> {
+    if begins_with_a_verb(text) { Cow::Owned(format!("cannot {text}")) } else { Cow::Borrowed(text) }
 }
 
 /// The text without secrets. Redaction begins again after each path: in `serve /etc/passwd: not a
@@ -214,10 +236,28 @@ mod tests {
     }
 
     #[test]
+    fn each_cause_that_names_an_attempt_has_its_own_cannot() {
+        let full = || anyhow::Error::new(std::io::Error::from_raw_os_error(28));
+        let written = full().context("write the record x").context("run the load");
+        assert_eq!(text(&written), "run the load: cannot write the record x: No space left on device (os error 28)");
+        let quoted = full().context("serve vol: open x: No space left on device (os error 28)");
+        assert_eq!(
+            text(&quoted),
+            "serve vol: open x: No space left on device (os error 28)",
+            "the error has its cause in its text"
+        );
+        let quoted = full().context("open x").context("serve vol: open x").context("start");
+        assert_eq!(text(&quoted), "start: cannot serve vol: cannot open x: No space left on device (os error 28)");
+        let statement = anyhow!("name too long").context("descriptor 7 is closed").context("use it");
+        assert_eq!(text(&statement), "use it: descriptor 7 is closed: name too long");
+        assert!(completes_cannot(&anyhow!("read x".to_owned())));
+    }
+
+    #[test]
     fn a_path_that_is_named_like_a_secret_does_not_hide_the_cause() {
         let missing = || anyhow!(std::io::Error::from(std::io::ErrorKind::NotFound));
         let context = missing().context("read /etc/ssl/private-key.pem").context("serve under TLS");
-        assert_eq!(redacted_text(&context), "serve under TLS: read /etc/ssl/private-key.pem: entity not found");
+        assert_eq!(redacted_text(&context), "serve under TLS: cannot read /etc/ssl/private-key.pem: entity not found");
         let one = anyhow!("serve /etc/passwd: not a directory; token: hunter2");
         assert_eq!(redacted_text(&one), "serve /etc/passwd: not a directory; token: [redacted]");
         let error = missing().context("read /run/token: entity not found");

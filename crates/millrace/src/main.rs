@@ -6,6 +6,8 @@ mod cmd;
 mod error_printing;
 mod help;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
 use clap::{FromArgMatches, Parser};
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -43,8 +45,12 @@ fn version_of(commit: &str) -> String {
 
 fn main() -> ExitCode {
     let arguments = cmd::of_mount_program(std::env::args_os().collect());
-    let matches = with_negative_values(help::command()).try_get_matches_from(arguments);
+    let mut command = with_negative_values(help::command());
+    let matches = command.try_get_matches_from_mut(arguments);
     let matches = matches.unwrap_or_else(|error| error_printing::exit_with(&error));
+    if let Some(error) = empty_value(&command, &matches) {
+        error_printing::exit_with(&error);
+    }
     let millrace = Millrace::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     closed_output::guarded(|| cmd::run(millrace.command).unwrap_or_else(|error| closed_output::code_of(&error)))
 }
@@ -56,6 +62,24 @@ fn with_negative_values(command: clap::Command) -> clap::Command {
     let command =
         command.mut_args(|argument| if is_option(&argument) { argument.allow_negative_numbers(true) } else { argument });
     command.mut_subcommands(with_negative_values)
+}
+
+/// The error for an argument that is empty, as from an unset variable of a script: the same as for a missing value. The
+/// arguments of a program that Millrace runs may be empty.
+fn empty_value(command: &clap::Command, matches: &clap::ArgMatches) -> Option<clap::Error> {
+    let has_empty = |argument: &&clap::Arg| {
+        let id = argument.get_id().as_str();
+        let typed = !argument.is_trailing_var_arg_set() && matches.value_source(id) == Some(ValueSource::CommandLine);
+        typed && matches.try_get_raw(id).ok().flatten().is_some_and(|mut values| values.any(|value| value.is_empty()))
+    };
+    if let Some(argument) = command.get_arguments().filter(|argument| argument.get_action().takes_values()).find(has_empty) {
+        let mut error = clap::Error::new(ErrorKind::InvalidValue).with_cmd(command);
+        error.insert(ContextKind::InvalidArg, ContextValue::String(argument.to_string()));
+        error.insert(ContextKind::InvalidValue, ContextValue::String(String::new()));
+        return Some(error);
+    }
+    let (name, below) = matches.subcommand()?;
+    empty_value(command.find_subcommand(name)?, below)
 }
 
 #[cfg(test)]

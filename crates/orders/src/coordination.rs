@@ -163,16 +163,19 @@ async fn agreed_options<D: Database>(
 ) -> Result<AgreedOptions, OrdersError> {
     let wrong = |what: String| Err(OrdersError::from(CoordinationError::AgreedOptions { what }));
     if shared_run.run.is_empty() || shared_run.run.len() > RUN_NAME_BYTES_MAX {
-        return wrong(format!("--run has {} bytes, a name has 1 to {RUN_NAME_BYTES_MAX}", shared_run.run.len()));
+        return wrong(format!("--run: a name of {} bytes; it must have 1 to {RUN_NAME_BYTES_MAX}", shared_run.run.len()));
     }
     if !(1..=DRIVERS_MAX).contains(&shared_run.drivers) {
-        return wrong(format!("--drivers = {} is outside 1 to {DRIVERS_MAX}", shared_run.drivers));
+        return wrong(format!("--drivers: {} is not from 1 to {DRIVERS_MAX}", shared_run.drivers));
     }
     if let Some(driver) = shared_run.driver.filter(|driver| !(1..=shared_run.drivers).contains(driver)) {
-        return wrong(format!("--driver = {driver} is outside 1 to {} (--drivers)", shared_run.drivers));
+        return wrong(format!("--driver: {driver} is not from 1 to {}, the number of --drivers", shared_run.drivers));
     }
     if options.users < shared_run.drivers {
-        return wrong(format!("{} users cannot be shared among {} drivers", options.users, shared_run.drivers));
+        return wrong(format!(
+            "--users: {} users are fewer than the {} of --drivers, and each driver needs one",
+            options.users, shared_run.drivers
+        ));
     }
     let config = database.config().await?;
     let mut others = also;

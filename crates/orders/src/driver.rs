@@ -161,7 +161,7 @@ fn facts<D: Database>(
     database_version: String,
 ) -> Result<RunFacts, OrdersError> {
     let active_warehouses = options.active_warehouses.unwrap_or(warehouses);
-    bounded("active-warehouses", active_warehouses, warehouses)?;
+    bounded("--active-warehouses", active_warehouses, warehouses)?;
     let connections = options.connections.min(options.users);
     Ok(RunFacts {
         warehouses,
@@ -187,13 +187,13 @@ fn facts<D: Database>(
 }
 
 fn check_options(options: &RunOptions) -> Result<(), OrdersError> {
-    bounded("users", options.users, USERS_MAX)?;
-    bounded("connections", options.connections.min(options.users), CONNECTIONS_MAX)?;
+    bounded("--users", options.users, USERS_MAX)?;
+    bounded("--connections", options.connections.min(options.users), CONNECTIONS_MAX)?;
     if let LoadModel::Open { queue_limit, .. } = options.model {
-        bounded("queue", queue_limit, DUE_QUEUE_MAX)?;
+        bounded("--queue", queue_limit, DUE_QUEUE_MAX)?;
     }
-    bounded("threads", options.threads, THREADS_MAX)?;
-    for (name, value, min) in [("seconds", options.measured_s, 1), ("warm-up seconds", options.warmup_s, 0)] {
+    bounded("--threads", options.threads, THREADS_MAX)?;
+    for (name, value, min) in [("--seconds", options.measured_s, 1), ("--warmup", options.warmup_s, 0)] {
         if !(min..=SECONDS_MAX).contains(&value) {
             return Err(OrdersError::OutOfRange { name, value, min, max: SECONDS_MAX });
         }

@@ -37,7 +37,7 @@ pub enum OrdersError {
         instead: &'static str,
     },
     /// An option is outside its limits.
-    #[error("{name} = {value} is outside {min} to {max}")]
+    #[error("{name}: {value} is not from {min} to {max}")]
     OutOfRange {
         /// The option.
         name: &'static str,
@@ -309,6 +309,12 @@ impl OrdersError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Conninfo(error) => error.hint(),
+            Self::OutOfRange { name: "--active-warehouses", max, .. } => {
+                Some(format!("give a number from 1 to {max}: the database has {max} warehouses; without the option all of them are used"))
+            }
+            Self::OutOfRange { name, min, max, .. } if name.starts_with("--") => {
+                Some(format!("give {name} a number from {min} to {max}"))
+            }
             Self::MySqlDsn(_) => Some("write mysql://USER:PASSWORD@HOST:PORT/ or mysql://USER@localhost/?socket=PATH".into()),
             Self::Connect { source, .. } => Some(crate::postgres::connect_hint(source)),
             Self::MySqlUrl { .. } => Some(

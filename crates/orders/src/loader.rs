@@ -100,8 +100,8 @@ pub async fn load<D: Database>(
     interrupted: Arc<AtomicBool>,
     mut progress: impl FnMut(&Progress),
 ) -> Result<LoadReport, OrdersError> {
-    bounded("warehouses", options.warehouses, WAREHOUSES_MAX)?;
-    bounded("jobs", options.jobs, THREADS_MAX)?;
+    bounded("--warehouses", options.warehouses, WAREHOUSES_MAX)?;
+    bounded("--jobs", options.jobs, THREADS_MAX)?;
     let began = Instant::now();
     let done = if options.resume {
         let done = database.unfinished().await?;

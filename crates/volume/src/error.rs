@@ -139,7 +139,7 @@ pub enum OpenError {
         dir: PathBuf,
     },
     /// A file of the state directory cannot be read, made or flushed.
-    #[error("cannot keep volume state in {path}")]
+    #[error("keep volume state in {path}")]
     State {
         /// The file or directory.
         path: PathBuf,

@@ -17,10 +17,10 @@ pub struct MountSpec {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// The text has no `=`, or its URL is not UTF-8.
-    #[error("mount {0} is not of the form /PATH=nfs://HOST/EXPORT")]
+    #[error("{0} is not of the form /PATH=nfs://HOST/EXPORT")]
     Form(String),
     /// The path is relative, `/`, or has `.` or `..` in it.
-    #[error("mount path {0} is not an absolute path below /")]
+    #[error("the path {0} is not an absolute path below /")]
     Path(String),
     /// The URL is not valid.
     #[error(transparent)]

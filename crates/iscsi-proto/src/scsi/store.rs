@@ -12,7 +12,7 @@ pub enum StoreError {
     #[error("no space left")]
     NoSpace,
     /// The store is read-only by its configuration.
-    #[error("write protected")]
+    #[error("the LUN is write-protected")]
     WriteProtected,
     /// An earlier flush failed. Nothing can be made durable any more.
     #[error("an earlier flush failed: no write can be made durable")]

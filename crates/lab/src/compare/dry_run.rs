@@ -49,6 +49,9 @@ pub fn dry_run(request: &Request) -> Result<String, LabError> {
     for target in &prepared.targets {
         text += &target_words(target, plan, &prepared, regimes::copies_of_each(plan) * prepared.measured.len());
     }
+    if plan.keep_awake {
+        text += "awake      the processors of this host are kept out of idle states during the runs\n";
+    }
     if let Some(last) = &request.last {
         text += &format!("against    {}\n", last.words());
     }

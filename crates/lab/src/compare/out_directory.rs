@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+
 use crate::error::LabError;
 
 /// The output directory, with its created parents.
@@ -17,8 +19,20 @@ impl OutDirectory {
         Self { made: Vec::new() }
     }
 
-    /// Refuses a directory that is not empty. Creates nothing.
+    /// Refuses a directory that is not empty, or that this user cannot create or write to. Creates nothing.
     pub(super) fn check(out: &Path) -> Result<(), LabError> {
+        let existing = out.ancestors().map(|path| if path.as_os_str().is_empty() { Path::new(".") } else { path });
+        if let Some(existing) = existing.into_iter().find(|path| path.symlink_metadata().is_ok()) {
+            if !existing.is_dir() {
+                return Err(LabError::Plan {
+                    what: format!("write the record to {}: {} is not a directory", out.display(), existing.display()),
+                    hint: "name a new directory with --out".to_owned(),
+                });
+            }
+            let rights = Access::WRITE_OK | Access::EXEC_OK;
+            let action = if existing == out { "write the record to" } else { "create directory" };
+            accessat(CWD, existing, rights, AtFlags::EACCESS).map_err(|error| LabError::file(action, out)(error.into()))?;
+        }
         let taken = fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
         if taken {
             return Err(LabError::Plan {

@@ -12,7 +12,9 @@ use crate::database::kind::{DatabaseKind, title_of};
 use crate::error::LabError;
 use crate::guest;
 use crate::history::last::Last;
+use crate::host::block_device::OVERWRITE;
 use crate::host::cgroup;
+use crate::host::keep_awake::KeepAwake;
 use crate::paths;
 use crate::paths::exec;
 use crate::paths::storage_path::Asked;
@@ -43,6 +45,10 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
         Journal::finished(&request.out, plan)?;
     } else {
         OutDirectory::check(&request.out)?;
+    }
+    check_overwrite(request)?;
+    if plan.keep_awake {
+        KeepAwake::check()?;
     }
     check_baseline(request)?;
     request.last.as_ref().map_or(Ok(()), Last::check)?;
@@ -170,6 +176,19 @@ fn with_client(arm: &Arm, plan: &Plan, program: &Path) -> Arm {
     let chosen = arm.path.kind.chosen(&asked_by(&arm, plan, program));
     arm.path.kind = chosen.unwrap_or(arm.path.kind);
     arm
+}
+
+/// Refuses the permission to overwrite devices if the plan names no device: a device that was named wrongly would not be noticed.
+fn check_overwrite(request: &Request) -> Result<(), LabError> {
+    let has_device = request.plan.arms.iter().any(|arm| arm.path.target.is_some() && arm.path.kind.takes_device());
+    if has_device || !request.overwrite_devices {
+        return Ok(());
+    }
+    let paths = paths::names_of(|path| path.takes_device());
+    Err(LabError::plan(
+        format!("use {OVERWRITE}: no path of this comparison is on a block device that you named"),
+        &format!("leave it out, or name the device: --path NAME=/dev/…, where NAME is one of {paths}"),
+    ))
 }
 
 /// Refuses a baseline of another database, because the storage would not be the only difference, and of another kind of machine.

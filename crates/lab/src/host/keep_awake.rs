@@ -8,6 +8,8 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+
 use crate::error::LabError;
 
 /// Device for the request; the request is valid as long as the file is open.
@@ -24,14 +26,23 @@ impl KeepAwake {
         Self::by(Path::new(DEVICE))
     }
 
+    /// Checks that this process may make the request. Requests nothing.
+    pub(crate) fn check() -> Result<(), LabError> {
+        let device = Path::new(DEVICE);
+        accessat(CWD, device, Access::WRITE_OK, AtFlags::EACCESS).map_err(|error| refused(device, error.into()))
+    }
+
     fn by(device: &Path) -> Result<Self, LabError> {
         let microseconds = 0i32.to_ne_bytes();
         let request = File::options().write(true).open(device).and_then(|mut file| file.write_all(&microseconds).map(|()| file));
-        let failed = |source: std::io::Error| LabError::Missing {
-            what: format!("keep the processors awake by {}: {source}", device.display()),
-            hint: "run as root on a kernel that manages idle processors, or leave --keep-awake out".to_owned(),
-        };
-        Ok(Self { _request: request.map_err(failed)? })
+        Ok(Self { _request: request.map_err(|error| refused(device, error))? })
+    }
+}
+
+fn refused(device: &Path, source: std::io::Error) -> LabError {
+    LabError::Missing {
+        what: format!("keep the processors awake by {}: {source}", device.display()),
+        hint: "run as root on a kernel that manages idle processors, or leave --keep-awake out".to_owned(),
     }
 }
 

@@ -33,7 +33,11 @@ impl StoragePath for Block {
     }
 
     fn accept_target(&self, target: &str) -> Result<(), LabError> {
-        device::accept_target(self.name(), target, "a block device: block=/dev/sdX")
+        device::accept_target(self.name(), target, "/dev/sdX")
+    }
+
+    fn takes_device(&self) -> bool {
+        true
     }
 
     fn examine_target(&self, target: &str, _user: &User, overwrite: bool) -> Result<TargetFacts, LabError> {

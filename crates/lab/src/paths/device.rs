@@ -36,9 +36,9 @@ pub(super) fn why_not() -> Option<WhyNot> {
     block_device::missing_program().map(WhyNot::Lacks)
 }
 
-/// Refuses a target that is not the full path of a device; `form` describes the accepted form.
-pub(super) fn accept_target(path: &str, target: &str, form: &str) -> Result<(), LabError> {
-    if Path::new(target).is_absolute() { Ok(()) } else { Err(refused(path, target, form)) }
+/// Refuses a target that is not the full path of a device, such as `example`.
+pub(super) fn accept_target(path: &str, target: &str, example: &str) -> Result<(), LabError> {
+    if Path::new(target).is_absolute() { Ok(()) } else { Err(refused(path, target, "the full path of a block device", example)) }
 }
 
 /// Facts of a device that the user named.

@@ -88,7 +88,7 @@ impl StoragePath for Dnfs {
 
     fn accept_target(&self, target: &str) -> Result<(), LabError> {
         if !target.starts_with("nfs://") {
-            return Err(refused(self.name(), target, "the URL of an export: dnfs=nfs://filer/vol"));
+            return Err(refused(self.name(), target, "the URL of an export", "nfs://filer/vol"));
         }
         target.parse::<dnfs::NfsUrl>().map(|_| ()).map_err(|error| {
             let hint = error.hint().unwrap_or_else(|| "nfs://HOST/EXPORT".to_owned());

@@ -125,7 +125,11 @@ impl StoragePath for FibreChannel {
     }
 
     fn accept_target(&self, target: &str) -> Result<(), LabError> {
-        device::accept_target(self.name(), target, "a block device: fc=/dev/mapper/X")
+        device::accept_target(self.name(), target, "/dev/mapper/X")
+    }
+
+    fn takes_device(&self) -> bool {
+        true
     }
 
     fn examine_target(&self, target: &str, _user: &User, overwrite: bool) -> Result<TargetFacts, LabError> {

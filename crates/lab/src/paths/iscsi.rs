@@ -127,7 +127,7 @@ impl StoragePath for Iscsi {
             return Ok(());
         }
         Err(LabError::plan(
-            format!("use \"{target}\" as the target of path {}", self.name()),
+            format!("use \"{target}\" as the target of path {}: it is not the URL of a LUN", self.name()),
             "attach the LUN by millrace iscsi attach URL --mount DIR, and measure it as --path local:iscsi=DIR",
         ))
     }

@@ -82,7 +82,7 @@ impl StoragePath for Knfs {
         if Path::new(target).is_absolute() {
             return Ok(());
         }
-        Err(refused(self.name(), target, "the full path of a directory that is mounted over NFS: knfs=/mnt/pg"))
+        Err(refused(self.name(), target, "the full path of a directory", "/mnt/pg, which is mounted over NFS"))
     }
 
     fn examine_target(&self, target: &str, user: &User, _overwrite: bool) -> Result<TargetFacts, LabError> {

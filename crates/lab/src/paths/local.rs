@@ -38,7 +38,7 @@ impl StoragePath for Local {
         if Path::new(target).is_absolute() {
             return Ok(());
         }
-        Err(refused(self.name(), target, "the full path of a directory: local=/mnt/nvme"))
+        Err(refused(self.name(), target, "the full path of a directory", "/mnt/nvme"))
     }
 
     fn examine_target(&self, target: &str, user: &User, _overwrite: bool) -> Result<TargetFacts, LabError> {

@@ -132,7 +132,15 @@ pub(crate) trait StoragePath: Sync {
     /// # Errors
     /// [`LabError::Plan`] with the accepted form.
     fn accept_target(&self, target: &str) -> Result<(), LabError> {
-        Err(refused(self.name(), target, "it takes none: leave =TARGET out"))
+        Err(LabError::plan(
+            format!("use \"{target}\" as the target of path {}: it takes no target", self.name()),
+            "leave =TARGET out",
+        ))
+    }
+
+    /// Whether its target is a block device, whose contents a comparison overwrites.
+    fn takes_device(&self) -> bool {
+        false
     }
 
     /// Checks a target before anything is created on it.
@@ -268,9 +276,12 @@ pub(crate) struct PageCache {
     pub(crate) because: &'static str,
 }
 
-/// The error for a target that does not fit a path.
-pub(super) fn refused(path: &str, target: &str, form: &str) -> LabError {
-    LabError::plan(format!("use \"{target}\" as the target of path {path}"), &format!("its target is {form}"))
+/// The error for a target that does not fit a path. `form` is what the path takes; `example` is a target of that form.
+pub(super) fn refused(path: &str, target: &str, form: &str, example: &str) -> LabError {
+    LabError::plan(
+        format!("use \"{target}\" as the target of path {path}: it is not {form}"),
+        &format!("write it as in --path {path}={example}"),
+    )
 }
 
 /// The error for a path that this version can only skip.

@@ -95,6 +95,9 @@ fn found<'r>(rules: &'r RuleSet, findings: &[Finding], target: &Target) -> Resul
 }
 
 fn named<'r>(rules: &'r RuleSet, names: &[String], target: &Target) -> Result<Vec<&'r Rule>, LabError> {
+    if let Some(twice) = names.iter().enumerate().find(|(place, name)| names[..*place].contains(name)).map(|(_, name)| name) {
+        return Err(LabError::plan(format!("measure the rule {twice} twice"), "name each rule once"));
+    }
     let named = rules.named(names).map_err(|unknown| LabError::plan(unknown.to_string(), &unknown.hint()))?;
     for loaded in &named {
         let (rule, id) = (&loaded.rule, &loaded.rule.id);

@@ -57,6 +57,8 @@ struct Step {
     text: String,
     last_event: Instant,
     bytes_whole: u64,
+    /// Bytes that the step has copied: they never become fewer within a step.
+    bytes_done: u64,
 }
 
 /// Interval of the progress events of a step that copies bytes.
@@ -69,7 +71,7 @@ impl<'a> Progress<'a> {
             start: now,
             end: None,
             watcher,
-            step: Step { text: String::new(), last_event: now, bytes_whole: 0 },
+            step: Step { text: String::new(), last_event: now, bytes_whole: 0, bytes_done: 0 },
             prefix: String::new(),
             regime: None,
         }
@@ -109,11 +111,14 @@ impl<'a> Progress<'a> {
     /// Starts a new step.
     pub(crate) fn step(&mut self, text: &str) {
         text.clone_into(&mut self.step.text);
+        self.step.bytes_done = 0;
         self.emit(text.to_owned());
     }
 
     /// Reports the bytes that the step has copied.
     pub(crate) fn bytes(&mut self, done: u64) {
+        debug_assert!(done >= self.step.bytes_done, "{}: {done} bytes after {}", self.step.text, self.step.bytes_done);
+        self.step.bytes_done = done;
         if self.step.last_event.elapsed() >= EVENT_EVERY {
             let whole = self.step.bytes_whole.max(done) >> 20;
             self.emit(format!("{}, {} of {whole} MiB", self.step.text, done >> 20));

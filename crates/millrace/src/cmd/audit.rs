@@ -182,7 +182,7 @@ fn audit(args: &AuditArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The built-in rules, or those of a directory.
-fn rules_of(directory: Option<&Path>) -> anyhow::Result<RuleSet> {
+pub(super) fn rules_of(directory: Option<&Path>) -> anyhow::Result<RuleSet> {
     let Some(directory) = directory else { return rules::built_in().context("use the built-in rules") };
     let found = RuleSet::folder(directory).map_err(|error| {
         let what = anyhow::Error::new(error).context(format!("use the rules of {}", directory.display()));

@@ -25,7 +25,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let spec = MountSpec::parse(mount)
         .with_context(|| format!("use --mount {}", dnfs::url::without_user(&args.mount.to_string_lossy())))?;
     let binary = std::env::current_exe().context("find this binary")?;
-    let another = KeeperProgram::new(binary.as_os_str(), mount).context("name the keeper that replaces this one")?;
+    let another = KeeperProgram::new(binary.as_os_str(), mount).context("prepare the keeper that replaces this one")?;
     let expire_ms = std::env::var(EXPIRE).ok().and_then(|text| text.parse().ok()).unwrap_or(DIRTY_EXPIRE_MS);
     let keeper = Keeper::enter(&spec, &Credentials::of_process(), Duration::from_millis(expire_ms))
         .with_context(|| format!("attach to the mount of {}", spec.url))?;

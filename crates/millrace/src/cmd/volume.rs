@@ -15,7 +15,7 @@ use volume::faults::{FaultInjection, FaultReport, FaultSpec};
 use admin_socket::ask;
 
 use super::values::whole;
-use crate::error_printing::{print_error, refusal};
+use crate::error_printing::{as_cause, print_error, refusal};
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -180,7 +180,7 @@ pub(super) fn order(admin: Option<PathBuf>, prints: bool, phrase: &str, request:
     let reply: Value = serde_json::from_str(&line).with_context(|| format!("read the answer {line:?}"))?;
     if reply["ok"] != json!(true) {
         let error = reply["error"].as_str().unwrap_or("no reason given");
-        print_error(&anyhow!("{phrase}: the filer refused: {error}"));
+        print_error(&anyhow!("{phrase}: the filer refused: {}", as_cause(error)));
         return Ok(None);
     }
     if prints {

@@ -354,7 +354,7 @@ fn a_difference_names_what_is_new_gone_and_changed() {
     assert_eq!((found["new"][0]["name"].as_str(), found["schema"].as_u64()), (Some("test-redo-hard@mount /redo"), Some(1)));
     assert_eq!(code(&diff("a.json", "a.json", &[])), 0);
     let missing = refused(&diff("a.json", "missing.json", &[]));
-    assert!(missing.contains("cannot compare two audits: read missing.json") && missing.contains("hint: "), "{missing}");
+    assert!(missing.contains("cannot compare two audits: cannot read missing.json") && missing.contains("hint: "), "{missing}");
 }
 
 #[test]

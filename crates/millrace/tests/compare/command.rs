@@ -215,6 +215,7 @@ fn nonsense_is_refused_before_anything_is_made() {
             let compare = |arguments: &[&str]| place.compare(&[arguments, dry_run].concat()).output().unwrap();
             refused(&compare(&["--paths", "local", "--load", "saturate@fast"]), "\"fast\"", "paths measured are local");
             refused(&compare(&["--paths", "local", "--budget", "10s"]), "within 0:10", "--budget ");
+            refused(&compare(&["--paths", "local", "--overwrite-devices"]), "use --overwrite-devices", "--path NAME=/dev/");
             let mut resume = millrace();
             resume.args(["compare", "--paths", "local", "--resume"]).arg(place.work()).args(dry_run);
             refused(&resume.output().unwrap(), "resume from", "interrupted");
@@ -248,8 +249,14 @@ fn a_place_that_may_not_be_written_to_is_refused_alike_by_the_run_and_by_its_dry
         refused(&export, "make files there (the directory belongs to uid 0, mode 755)", "?uid=N&gid=N");
         // This user may not write to a directory of root, which is the target or the place for the work.
         let target = format!("local={}", filer.export().display());
+        let record = compare(&["--path", "local"]).uid(uid).gid(gid).output().unwrap();
+        refused(&record, "create directory", "--out for the record");
         for arguments in [["--path", &target], ["--path", "local"]] {
-            let output = compare(&arguments).uid(uid).gid(gid).output().unwrap();
+            let mut compare = millrace();
+            compare.arg("compare").args(arguments).arg("--quick").args(dry_run).arg("--work").arg(place.work());
+            // Refused before it is made, in a directory that every user may write to.
+            compare.arg("--out").arg(std::env::temp_dir().join("millrace-never-made"));
+            let output = compare.uid(uid).gid(gid).output().unwrap();
             refused(&output, "write to", "name another directory");
             assert!(text(&output).contains("Permission denied"), "{}", text(&output));
         }

@@ -179,7 +179,7 @@ fn an_overloaded_open_run_counts_what_it_refuses() {
         (&["--barrier-timeout", "5", "-T", "1", "-c", "1"], "--results-db"),
         (&["--mix", "deck", "--weights", "1,1,1,1,1", "-T", "1", "-c", "1"], "--weights is for --mix weights"),
         (&["-T", "1"], "-c N"),
-        (&["-T", "1", "-c", "1", "--active-warehouses", "2"], "active-warehouses = 2 is outside 1 to 1"),
+        (&["-T", "1", "-c", "1", "--active-warehouses", "2"], "--active-warehouses: 2 is not from 1 to 1"),
         (&["-T", "1", "-c", "1", "--weights", "1,2"], "five numbers"),
     ] {
         let output = orders(&["run", "--db", &cluster.dsn()]).args(arguments).output().unwrap();

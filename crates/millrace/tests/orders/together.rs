@@ -120,7 +120,7 @@ fn refusals(cluster: &Cluster) {
     // The run is over.
     let over = ["-c", "7", "-T", "4", "--warmup", "1"];
     refused(&mut run(cluster, "friday", "3", &over), &["run friday began", "hint: every run needs a new --run NAME"]);
-    refused(&mut run(cluster, "few", "3", &["-c", "2", "-T", "1"]), &["2 users cannot be shared among 3 drivers"]);
+    refused(&mut run(cluster, "few", "3", &["-c", "2", "-T", "1"]), &["--users: 2 users are fewer than the 3 of --drivers"]);
     let unknown = ["merge", "--results-db", &shared_run(cluster), "--run", "nobody"];
     refused(&mut orders(&unknown), &["there is no run nobody"]);
     // A second driver has other options, another asks for a number that is taken, and no driver 1 comes.

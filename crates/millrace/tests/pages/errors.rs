@@ -86,22 +86,22 @@ fn fault(row: &Row, world: &World, answer: &Answer) -> Option<String> {
 }
 
 #[test]
-fn output_that_cannot_be_written_is_no_panic() {
-    let explain = || {
-        let mut command = crate::support::millrace();
-        command.args(["tune", "explain", "linux-swappiness"]);
-        command
-    };
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    let output = explain().stdout(writer).output().unwrap();
-    assert_eq!((output.status.code(), crate::support::text(&output).as_str()), (Some(141), ""));
-    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let output = explain().stdout(full).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        crate::support::text(&output).starts_with("millrace: cannot write to standard output: No space left"),
-        "{}",
-        crate::support::text(&output)
-    );
+fn output_that_cannot_be_written_has_one_code_and_one_text_in_every_command() {
+    for arguments in [&["tune", "explain", "linux-swappiness"][..], &["audit", "--format", "json"], &["--help"], &["audit", "-h"]]
+    {
+        let command = || {
+            let mut command = crate::support::millrace();
+            command.args(arguments);
+            command
+        };
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = command().stdout(writer).output().unwrap();
+        assert_eq!((output.status.code(), crate::support::text(&output).as_str()), (Some(141), ""), "{arguments:?}");
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = command().stdout(full).output().unwrap();
+        let said = crate::support::text(&output);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.starts_with("millrace: cannot write to standard output: No space left"), "{arguments:?}: {said}");
+    }
 }

@@ -6,6 +6,7 @@
 mod architecture;
 mod crates;
 mod cycles;
+mod errors;
 mod modules;
 mod names;
 mod pages;

@@ -101,7 +101,9 @@ impl Session {
             .map_err(failed)?;
         let (number, version): (i32, String) = (field(&row, 0)?, field(&row, 1)?);
         if number < VERSION_MIN {
-            let detail = format!("PostgreSQL {version} has no pg_stat_wal; 14 and later have");
+            let detail = format!(
+                "PostgreSQL {version} has no pg_stat_wal, from which the log bytes are read; PostgreSQL 14 and later have it"
+            );
             return Err(OrdersError::Answer { what: "looking at the database's counters", detail });
         }
         Ok(Self { client, number, version: format!("PostgreSQL {version}") })

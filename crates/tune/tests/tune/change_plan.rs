@@ -126,6 +126,10 @@ fn a_module_parameter_changes_where_modprobe_reads_it_last() {
     let (path, _, remarks) = changed();
     assert_eq!(path, "/etc/modprobe.d/zz.millrace.conf");
     assert!(remarks.contains("/usr/lib/modprobe.d/zz.conf, of a package") && remarks.contains("/proc/cmdline"), "{remarks}");
+    // A file in /run is not of a package.
+    write(folder.path(), "run/modprobe.d/zz.conf", others);
+    let (_, _, remarks) = changed();
+    assert!(remarks.contains("/run/modprobe.d/zz.conf, which a program made at run time, sets it too"), "{remarks}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ mod start;
 use super::attached::{self, Attached, name_of};
 use super::{detach, kernel_sessions};
 use crate::cmd::values::whole;
-use crate::error_printing::{refusal, text};
+use crate::error_printing::{as_cause, refusal, text};
 use anyhow::{Context as _, anyhow};
 use client::{Asked, Choice, Client};
 use initiator::IscsiUrl;
@@ -117,7 +117,7 @@ fn attach(args: &Attach, urls: &[IscsiUrl], choice: &Choice) -> anyhow::Result<(
         Err(error) => match detach::undo(&luns) {
             Ok(()) => Err(error),
             Err(left) => {
-                eprintln!("millrace: what was done so far could not be undone: {}", text(&left));
+                eprintln!("millrace: what was done so far could not be undone: {}", as_cause(&text(&left)));
                 // As a plain text, the error no longer counts as one of open-iscsi, so the other
                 // client is not tried.
                 Err(if choice.client == Client::OpenIscsi { anyhow!(text(&error)) } else { error })

@@ -118,7 +118,7 @@ fn download(from: &str, to: &str, interrupts: &Interrupts) -> anyhow::Result<u64
     let mut path = PathBuf::from(to);
     if path.is_dir() {
         let name = source.place.as_ref().map(|place| String::from_utf8_lossy(&place.1).into_owned());
-        path.push(name.with_context(|| format!("name a file after {}", source.url))?);
+        path.push(name.with_context(|| format!("find the name of a file in {}", source.url))?);
     }
     let path = regular(path, &source.url)?;
     let part = sibling(&path);
@@ -179,7 +179,7 @@ fn local(path: &Path, error: io::Error) -> anyhow::Error {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space on this host, or name a path on another file system",
         _ => "name a path in a directory of this host that this user may write",
     };
-    hinted(anyhow!(error).context(format!("cannot write the local file {}", path.display())), hint)
+    hinted(anyhow!(error).context(format!("write the local file {}", path.display())), hint)
 }
 
 /// The name under which a copy is written until it is complete.
@@ -205,7 +205,7 @@ fn upload(from: &str, to: &str, interrupts: &Interrupts) -> anyhow::Result<u64> 
     let base = || Path::new(from).file_name().map(|name| name.as_encoded_bytes().to_vec());
     let (dir, name) = match (&target.object, &target.place) {
         (Some((handle, attributes)), _) if attributes.kind == FileKind::Directory => {
-            (*handle, base().with_context(|| format!("name a file after {from}"))?)
+            (*handle, base().with_context(|| format!("find the name of a file in {from}"))?)
         }
         (_, Some((dir, name))) => (*dir, name.clone()),
         (_, None) => {

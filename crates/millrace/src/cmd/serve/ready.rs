@@ -55,7 +55,7 @@ impl Ready<'_> {
             targets.iter().try_for_each(|(name, url)| writeln!(out, "serving LUNs of volume {name} as {url}/LUN"))?;
             writeln!(out, "admin socket {}", admin.display())
         };
-        said.and_then(|()| out.flush()).context("write to stdout")
+        said.and_then(|()| out.flush()).context(crate::closed_output::TO_STDOUT)
     }
 
     fn url(&self, path: &str) -> String {

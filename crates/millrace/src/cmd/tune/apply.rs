@@ -107,8 +107,8 @@ impl Operator for Ask<'_> {
             return false;
         }
         // The plan shows each file with the changes of all groups. The file of one group may differ
-        // from that.
-        if group.files.iter().any(|file| !self.planned.files.contains(file)) {
+        // from that, which matters if the answers may differ.
+        if !self.yes && group.files.iter().any(|file| !self.planned.files.contains(file)) {
             show(self.json, &format!("files of the group {}:\n{}", name(group.activation), render_files(&group.files)));
         }
         self.yes || self.asked(group)

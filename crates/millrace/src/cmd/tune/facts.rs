@@ -3,16 +3,15 @@
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use results::audit::Finding;
 use tune::change::{Choice, Plan, Root, plan_checked};
 use tune::collect::runner::HostRunner;
 use tune::collect::{Checked, check_value};
 use tune::facts::{Facts, Server};
 use tune::judge::judge;
-use tune::rules::{self, RuleSet};
+use tune::rules::RuleSet;
 
-use crate::cmd::audit::{Given, gather_below};
+use crate::cmd::audit::{Given, gather_below, rules_of};
 use crate::error_printing::refusal;
 
 /// What facts and rules are made from, besides the host.
@@ -39,13 +38,19 @@ pub(super) struct Known {
 /// Reads rules and facts, and judges them. `capture` is another host's. `root` is a tree that is
 /// read in place of this host's.
 pub(super) fn known(sources: &Sources, capture: Option<&Path>, root: Option<&Path>) -> anyhow::Result<Known> {
-    if let (None, Some(root)) = (capture, root) {
-        holds_host(root)?;
+    match (capture, root) {
+        (None, Some(root)) => holds_host(root)?,
+        // A capture may have few of the host's files, or none.
+        (Some(_), Some(root)) if !root.is_dir() => {
+            let what = format!("use --root: there is no directory {}", root.display());
+            return Err(refusal(
+                what,
+                "name the directory that holds the host's etc, or leave --root out for the files of the capture",
+            ));
+        }
+        _ => {}
     }
-    let rules = match &sources.rule_folder {
-        Some(folder) => RuleSet::folder(folder).with_context(|| format!("use the rules of {}", folder.display()))?,
-        None => rules::built_in().context("use the built-in rules")?,
-    };
+    let rules = rules_of(sources.rule_folder.as_deref())?;
     if capture.is_none() && std::io::stderr().is_terminal() {
         eprintln!("reading the facts of {} …", root.map_or("this host".into(), Path::to_string_lossy));
     }

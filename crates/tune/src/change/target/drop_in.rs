@@ -36,9 +36,19 @@ pub(super) fn part(setting: &Resolved<'_>, root: &Root, folders: &Folders<'_>, s
     let stem = name.strip_suffix(suffix).and_then(|stem| stem.strip_suffix('.')).unwrap_or(name);
     let path = format!("{own}/{stem}.millrace.{suffix}");
     remarks.push(format!(
-        "{winner}, of a package, sets it too and is read after {ours}: the line goes to {path}, which is read later"
+        "{winner}{} sets it too and is read after {ours}: the line goes to {path}, which is read later",
+        made_by(&winner)
     ));
     Part::File { path, edit }
+}
+
+/// Where a file comes from that is not the administrator's, by its directory (sysctl.d(5), modprobe.d(5)).
+fn made_by(path: &str) -> &'static str {
+    match path {
+        _ if path.starts_with("/run/") => ", which a program made at run time,",
+        _ if path.starts_with("/usr/local/") => "",
+        _ => ", of a package,",
+    }
 }
 
 /// The files that are read after Millrace's, in the order of reading.

@@ -59,7 +59,7 @@ fn decide(asked: Asked, portals: usize, obstacle: impl FnOnce() -> Option<Obstac
     }
     match (asked, obstacle()) {
         (Asked::Auto, Some(Obstacle { what, fix })) => Ok(Choice::millrace(format!("{what}; {fix}"))),
-        (_, Some(Obstacle { what, fix })) => Err(refusal(format!("cannot use open-iscsi: {what}"), fix)),
+        (_, Some(Obstacle { what, fix })) => Err(refusal(format!("use open-iscsi: {what}"), fix)),
         (Asked::Auto, None) => {
             let daemons = if portals > 1 { "iscsi_tcp, iscsid and multipathd" } else { "iscsi_tcp and iscsid" };
             Ok(Choice { client: Client::OpenIscsi, reason: format!("this host has {daemons}") })
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_client_that_is_asked_for_is_used_or_refused_and_the_other_does_not_stand_in() {
         let error = decide(Asked::OpenIscsi, 2, lack).unwrap_err();
-        assert_eq!(error.to_string(), "cannot use open-iscsi: iscsid does not run");
+        assert_eq!(error.to_string(), "use open-iscsi: iscsid does not run");
         assert_eq!(decide(Asked::OpenIscsi, 2, || None).unwrap().client, Client::OpenIscsi);
         let own = decide(Asked::Millrace, 2, || unreachable!("nobody asks what open-iscsi needs")).unwrap();
         assert_eq!((own.client, own.reason.as_str()), (Client::Millrace, "as --client asks"));

@@ -69,20 +69,20 @@ fn check_urls(args: &Attach, urls: &[IscsiUrl]) -> anyhow::Result<()> {
 
 fn check_directory(directory: &Path) -> anyhow::Result<()> {
     if directory.exists() && !directory.is_dir() {
-        let what = format!("cannot mount at {}: it is not a directory", directory.display());
+        let what = format!("mount at {}: it is not a directory", directory.display());
         return Err(refusal(what, "name an empty directory"));
     }
     if !directory.is_dir() {
         let hint = format!("mkdir -p {}", directory.display());
-        return Err(refusal(format!("cannot mount at {}: no such directory", directory.display()), hint));
+        return Err(refusal(format!("mount at {}: no such directory", directory.display()), hint));
     }
     if is_mount(&std::fs::canonicalize(directory)?) {
         let hint = format!("`findmnt {}` shows what; name another directory, or unmount it first", directory.display());
-        return Err(refusal(format!("cannot mount at {}: something is mounted there", directory.display()), hint));
+        return Err(refusal(format!("mount at {}: something is mounted there", directory.display()), hint));
     }
     if directory.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
         let hint = "name an empty directory: the mount would hide its files";
-        return Err(refusal(format!("cannot mount at {}: the directory is not empty", directory.display()), hint));
+        return Err(refusal(format!("mount at {}: the directory is not empty", directory.display()), hint));
     }
     Ok(())
 }

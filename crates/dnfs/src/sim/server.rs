@@ -176,7 +176,7 @@ pub(super) struct SimulatedProtocol {
 }
 
 impl SimulatedProtocol {
-    /// Calls: the message travels, `act` runs at the server, the reply travels. Sent again after a power cut.
+    /// Calls: the message travels, `act` runs at the server, the reply travels. Resent after a power cut.
     fn call<T>(&self, act: impl Fn(&mut Disk) -> T) -> Result<T, Error> {
         loop {
             let boot = self.connect()?;

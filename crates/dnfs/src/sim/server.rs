@@ -1,5 +1,6 @@
-//! A file server in memory: data becomes stable by COMMIT or stable WRITEs, a power cut removes all other data and changes the
-//! verifier, and WRITEs travel for some time, also after their sender was killed.
+//! A file server in memory, with one head or several. Each head keeps the unstable data that it acknowledged until a COMMIT at this
+//! head. A power cut of a head removes that data and changes the head's verifier. WRITEs travel for some time, also after their sender
+//! was killed.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -32,13 +33,16 @@ const RESTART: Duration = Duration::from_millis(20);
 /// The file and its two states.
 #[derive(Debug, Default)]
 pub(super) struct Disk {
-    /// What the server's memory has.
+    /// What all heads return: stable and unstable data.
     now: Vec<u8>,
-    /// What a power cut leaves.
-    stable: Vec<u8>,
+    /// What was there before all writes.
+    first: Vec<u8>,
+    /// All writes that were not lost, in order.
+    writes: Vec<Executed>,
     /// Number of changes so far, as ctime.
     changes: u64,
-    boot: u64,
+    /// How often each head was started again.
+    boots: Vec<u64>,
     fenced: Vec<u64>,
     on_their_way: Vec<Arc<Sent>>,
     pub(super) power_cuts: u64,
@@ -51,12 +55,27 @@ pub(super) struct Disk {
 struct Sent {
     due_ns: u64,
     sender: u64,
-    boot: u64,
+    head: Head,
     offset: usize,
     bytes: Vec<u8>,
     how: Stability,
-    /// The verifier of the reply.
-    answered: Mutex<Option<u64>>,
+    answered: Mutex<bool>,
+}
+
+/// A WRITE that a head executed.
+#[derive(Debug)]
+struct Executed {
+    head: usize,
+    offset: usize,
+    bytes: Vec<u8>,
+    is_stable: bool,
+}
+
+/// A head, and how often it had been started again when a client connected to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Head {
+    index: usize,
+    boot: u64,
 }
 
 impl Disk {
@@ -66,20 +85,14 @@ impl Disk {
         self.on_their_way = waiting;
         due.sort_by_key(|sent| sent.due_ns);
         for sent in due {
-            if sent.boot != self.boot || self.fenced.contains(&sent.sender) {
+            if !self.is_up(sent.head) || self.fenced.contains(&sent.sender) {
                 continue;
             }
-            let end = sent.offset + sent.bytes.len();
-            let size = self.now.len().max(end);
-            self.now.resize(size, 0);
-            self.now[sent.offset..end].copy_from_slice(&sent.bytes);
-            if sent.how != Stability::Unstable {
-                let size = self.stable.len().max(end);
-                self.stable.resize(size, 0);
-                self.stable[sent.offset..end].copy_from_slice(&sent.bytes);
-            }
+            store(&mut self.now, sent.offset, &sent.bytes);
+            let (head, is_stable) = (sent.head.index, sent.how != Stability::Unstable);
+            self.writes.push(Executed { head, offset: sent.offset, bytes: sent.bytes.clone(), is_stable });
             self.changes += 1;
-            *sent.answered.lock().unwrap() = Some(self.boot);
+            *sent.answered.lock().unwrap() = true;
         }
     }
 
@@ -102,14 +115,41 @@ impl Disk {
         }
     }
 
-    fn verifier(&self) -> WriteVerifier {
-        verifier_of(self.boot)
+    fn is_up(&self, head: Head) -> bool {
+        self.boots[head.index] == head.boot
+    }
+
+    /// Makes the unstable data of this head stable.
+    fn commit(&mut self, head: usize) {
+        self.writes.iter_mut().filter(|write| write.head == head).for_each(|write| write.is_stable = true);
+    }
+
+    /// The file with the writes that are `kept`.
+    fn image(&self, kept: impl Fn(&Executed) -> bool) -> Vec<u8> {
+        let mut image = self.first.clone();
+        self.writes.iter().filter(|write| kept(write)).for_each(|write| store(&mut image, write.offset, &write.bytes));
+        image
+    }
+
+    /// Removes the unstable data of this head.
+    fn lose(&mut self, head: usize) {
+        self.writes.retain(|write| write.is_stable || write.head != head);
+        self.now = self.image(|_| true);
+        self.boots[head] += 1;
+        self.changes += 1;
+        self.power_cuts += 1;
     }
 }
 
-/// The verifier of a server that has started this often.
-fn verifier_of(boot: u64) -> WriteVerifier {
-    WriteVerifier { endpoint: EndpointIndex::default(), bytes: (boot + 1).to_be_bytes() }
+fn store(file: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
+    let end = offset + bytes.len();
+    file.resize(file.len().max(end), 0);
+    file[offset..end].copy_from_slice(bytes);
+}
+
+fn verifier_of(head: Head) -> WriteVerifier {
+    let bytes = (head.boot + 1 + (head.index as u64) * 1_000).to_be_bytes();
+    WriteVerifier { endpoint: EndpointIndex::new(head.index as u32), bytes }
 }
 
 /// The server, as every simulated process reaches it.
@@ -117,9 +157,9 @@ fn verifier_of(boot: u64) -> WriteVerifier {
 pub(super) struct Server(Arc<Mutex<Disk>>);
 
 impl Server {
-    /// A server with a file of these bytes, which are stable.
-    pub(super) fn with_file(bytes: Vec<u8>) -> Self {
-        let disk = Disk { now: bytes.clone(), stable: bytes, ..Disk::default() };
+    /// A server of this many heads with a file of these bytes, which are stable.
+    pub(super) fn with_file(heads: usize, bytes: Vec<u8>) -> Self {
+        let disk = Disk { now: bytes.clone(), first: bytes, boots: vec![0; heads], ..Disk::default() };
         Self(Arc::new(Mutex::new(disk)))
     }
 
@@ -130,20 +170,19 @@ impl Server {
         work(&mut disk)
     }
 
-    /// Loses all that is not stable.
-    pub(super) fn cut_power(&self) {
-        self.with(|disk| {
-            disk.now = disk.stable.clone();
-            disk.boot += 1;
-            disk.changes += 1;
-            disk.power_cuts += 1;
-            disk.on_their_way.clear();
-        });
+    pub(super) fn heads(&self) -> usize {
+        self.with(|disk| disk.boots.len())
     }
 
-    /// What a power cut now would leave.
+    /// Cuts the power of one head, which starts again.
+    pub(super) fn cut_power(&self) {
+        let drawn = random() as usize;
+        self.with(|disk| disk.lose(drawn % disk.boots.len()));
+    }
+
+    /// What a power cut of all heads now would leave.
     pub(super) fn stable(&self) -> Vec<u8> {
-        self.with(|disk| disk.stable.clone())
+        self.with(|disk| disk.image(|write| write.is_stable))
     }
 }
 
@@ -171,17 +210,17 @@ fn travel() {
 pub(super) struct SimulatedProtocol {
     pub(super) state: ClientState,
     pub(super) server: Server,
-    /// The start of the server at which this client last connected, + 1.
+    /// The head that this client uses, and its start: 0 if it is not connected.
     pub(super) connected: AtomicU64,
 }
 
 impl SimulatedProtocol {
     /// Calls: the message travels, `act` runs at the server, the reply travels. Resent after a power cut.
-    fn call<T>(&self, act: impl Fn(&mut Disk) -> T) -> Result<T, Error> {
+    fn call<T>(&self, act: impl Fn(&mut Disk, Head) -> T) -> Result<T, Error> {
         loop {
-            let boot = self.connect()?;
+            let head = self.connect()?;
             travel();
-            let answer = self.server.with(|disk| (disk.boot == boot).then(|| act(disk)));
+            let answer = self.server.with(|disk| disk.is_up(head).then(|| act(disk, head)));
             travel();
             if let Some(answer) = answer {
                 return Ok(answer);
@@ -192,7 +231,7 @@ impl SimulatedProtocol {
 
     /// Connects if there is no connection. A process that was fenced draws another number first, and sends nothing under locks
     /// that others took over.
-    fn connect(&self) -> Result<u64, Error> {
+    fn connect(&self) -> Result<Head, Error> {
         let membership = &self.state.route.membership;
         let may_send = || membership.leases_of_test().is_none_or(|leases| leases.may_send());
         membership.renew_leases();
@@ -207,20 +246,27 @@ impl SimulatedProtocol {
         if !may_send() {
             return Err(Error::TakenOver);
         }
-        let boot = self.server.with(|disk| disk.boot);
-        if self.connected.swap(boot + 1, Relaxed) != boot + 1 {
+        // Now and then the client goes to another head, as after the loss of a path.
+        let (drawn, used) = (random(), self.connected.load(Relaxed));
+        let index = if used == 0 || drawn.is_multiple_of(8) { (drawn >> 8) as usize } else { (used >> 32) as usize - 1 };
+        let head = self.server.with(|disk| {
+            let index = index % disk.boots.len();
+            Head { index, boot: disk.boots[index] }
+        });
+        let now = (head.index as u64 + 1) << 32 | head.boot;
+        if self.connected.swap(now, Relaxed) != now {
             sleep(RESTART);
             self.state.route.counts.connections.fetch_add(1, Relaxed);
         }
-        Ok(boot)
+        Ok(head)
     }
 
-    /// Sends a WRITE and waits for its reply, as [`Self::call`] does. Returns the server's start.
-    fn send_write(&self, offset: usize, bytes: &[u8], how: Stability) -> Result<u64, Error> {
+    /// Sends a WRITE and waits for its reply, as [`Self::call`] does. Returns the head that answered.
+    fn send_write(&self, offset: usize, bytes: &[u8], how: Stability) -> Result<Head, Error> {
         loop {
-            let boot = self.connect()?;
+            let head = self.connect()?;
             let (due_ns, sender) = (monotonic_ns() + random() % (TRAVEL_US_MAX * 1_000), this_process().identity.number());
-            let sent = Arc::new(Sent { due_ns, sender, boot, offset, bytes: bytes.to_vec(), how, answered: Mutex::new(None) });
+            let sent = Arc::new(Sent { due_ns, sender, head, offset, bytes: bytes.to_vec(), how, answered: Mutex::new(false) });
             self.server.with(|disk| disk.on_their_way.push(Arc::clone(&sent)));
             while monotonic_ns() <= due_ns {
                 sleep(Duration::from_micros(TRAVEL_US_MAX));
@@ -228,8 +274,8 @@ impl SimulatedProtocol {
             }
             self.server.with(|_| ());
             travel();
-            if let Some(boot) = *sent.answered.lock().unwrap() {
-                return Ok(boot);
+            if *sent.answered.lock().unwrap() {
+                return Ok(head);
             }
             self.server.with(|disk| disk.resends += 1);
         }
@@ -260,11 +306,11 @@ impl FileProtocol for SimulatedProtocol {
     }
 
     fn null(&self) -> Result<(), Error> {
-        self.call(|_| ())
+        self.call(|_, _| ())
     }
 
     fn getattr(&self, _: &FileHandle) -> Result<Attributes, Error> {
-        self.call(|disk| disk.attributes())
+        self.call(|disk, _| disk.attributes())
     }
 
     fn access(&self, _: &FileHandle, rights: AccessRights) -> Result<AccessRights, Error> {
@@ -273,7 +319,7 @@ impl FileProtocol for SimulatedProtocol {
 
     fn read(&self, _: &FileHandle, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> Result<ReadDone, Error> {
         let wanted: usize = bufs.iter().map(|buffer| buffer.len()).sum();
-        let (data, eof, attr) = self.call(|disk| {
+        let (data, eof, attr) = self.call(|disk, _| {
             let start = disk.now.len().min(offset as usize);
             let end = disk.now.len().min(offset as usize + wanted);
             (disk.now[start..end].to_vec(), end == disk.now.len(), disk.attributes())
@@ -299,9 +345,9 @@ impl FileProtocol for SimulatedProtocol {
         let mut bytes = Vec::with_capacity(length);
         payload.each(0..length, |_, part| bytes.extend_from_slice(part));
         keep(payload, length);
-        let boot = self.send_write(offset as usize, &bytes, how)?;
+        let head = self.send_write(offset as usize, &bytes, how)?;
         let attr = self.server.with(|disk| disk.attributes());
-        let verifier = verifier_of(boot);
+        let verifier = verifier_of(head);
         Ok(WriteDone { bytes: length, committed: how, verifier, verifier_changed: false, attr: Some(attr) })
     }
 
@@ -310,10 +356,10 @@ impl FileProtocol for SimulatedProtocol {
     }
 
     fn commit(&self, _: &FileHandle) -> Result<Stable, Error> {
-        self.call(|disk| {
-            disk.stable = disk.now.clone();
+        self.call(|disk, head| {
+            disk.commit(head.index);
             disk.commits += 1;
-            (disk.verifier(), Some(disk.attributes()))
+            (verifier_of(head), Some(disk.attributes()))
         })
     }
 
@@ -331,7 +377,7 @@ impl FileProtocol for SimulatedProtocol {
     }
 
     fn serves(&self, _: &FileHandle) -> Result<bool, Error> {
-        self.call(|_| true)
+        self.call(|_, _| true)
     }
 
     fn serves_another_root(&self) -> Result<bool, Error> {
@@ -339,7 +385,7 @@ impl FileProtocol for SimulatedProtocol {
     }
 
     fn check_volume(&self) -> Result<(), Error> {
-        self.call(|_| ())
+        self.call(|_, _| ())
     }
 
     fn volume_replaced(&self) -> Error {

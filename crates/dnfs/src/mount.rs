@@ -37,6 +37,7 @@ mod left_writes;
 mod listing;
 mod lock_holders;
 mod lock_range;
+mod locks;
 mod log_writes;
 mod mapped;
 mod mount_paths;
@@ -85,6 +86,7 @@ pub use keeper_process::KeeperProgram;
 pub use known_directories::KnownDirectories;
 pub use listing::DirItem;
 pub use lock_range::{LockConflict, LockKind, LockRange};
+pub use locks::Locks;
 pub use mapped::{MapRefusal, Mapped};
 pub use mount_paths::MountPath;
 pub use mount_spec::{MountSpec, SpecError};
@@ -114,7 +116,6 @@ use crate::retention::Retention;
 use crate::segment::Segment;
 use crate::segment::layout::{ActivityCell, CELL_COUNT, Slot};
 use crate::segment::url_notes::UrlRoot;
-use crate::slot_limiter::{Members, WriterGuard};
 use crate::sys::internal_fd::InternalFd;
 use crate::url::NfsUrl;
 use directories::Directories;
@@ -132,8 +133,7 @@ pub struct Mount {
     client: Client,
     segment: Segment,
     directories: Directories,
-    /// The members that hold files' locks, under `writers=one`.
-    writers: Option<Arc<Members>>,
+    locks: Locks,
     stable: StablePolicy,
     close: ClosePolicy,
     /// Uncommitted data that the client may have to resend.
@@ -234,6 +234,12 @@ impl Mount {
         &self.client
     }
 
+    /// The locks of programs on files of the mount.
+    #[must_use]
+    pub const fn locks(&self) -> &Locks {
+        &self.locks
+    }
+
     /// The inode number of the object with this handle, if processes of this host have it open or recently had it open.
     /// Allocates nothing and takes no lock.
     #[must_use]
@@ -288,11 +294,6 @@ impl Mount {
 
     fn is_keeper(&self) -> bool {
         self._user.is_none()
-    }
-
-    /// Under `writers=one`, waits for the file's lock and holds it until dropped.
-    fn lock_for_writing<'s>(&'s self, slot: &'s Slot) -> Option<WriterGuard<'s>> {
-        self.writers.as_ref().and_then(|members| members.lock_for_writing(slot))
     }
 
     /// Calls `act` again while other processes take over a lock that it holds. Repeats only what it had not sent.

@@ -49,9 +49,9 @@ impl Locks {
         let kind = kind(lock.kind)?.ok_or(Errno::INVAL)?;
         let owner = match self.owners.lock().unpoisoned().get(&(file.file(), lock.owner)) {
             Some(owner) => Arc::clone(owner),
-            None => Arc::new(file.mount().owner_locks(file.file(), 0).map_err(|error| errno(&error))?),
+            None => Arc::new(file.mount().locks().owner_locks(file.file(), 0).map_err(|error| errno(&error))?),
         };
-        let found = file.mount().lock_conflict(&owner, range(lock)?, kind).map_err(|error| errno(&error))?;
+        let found = file.mount().locks().lock_conflict(&owner, range(lock)?, kind).map_err(|error| errno(&error))?;
         Ok(reply::lock(found.as_ref()))
     }
 
@@ -62,7 +62,7 @@ impl Locks {
             (Some(known), _) => known,
             (None, None) => return Ok(true), // there is nothing to unlock
             (None, Some(_)) => {
-                let fresh = Arc::new(file.mount().owner_locks(file.file(), lock.pid).map_err(|error| errno(&error))?);
+                let fresh = Arc::new(file.mount().locks().owner_locks(file.file(), lock.pid).map_err(|error| errno(&error))?);
                 // Another thread of the same owner may have added it meanwhile.
                 Arc::clone(self.owners.lock().unpoisoned().entry(key).or_insert(fresh))
             }
@@ -73,7 +73,7 @@ impl Locks {
                 owners.push(lock.owner);
             }
         }
-        file.mount().lock_range(&owner, range, kind).map_err(|error| errno(&error))
+        file.mount().locks().lock_range(&owner, range, kind).map_err(|error| errno(&error))
     }
 
     /// Releases all record locks of an owner on a file, after it closed a descriptor of the file (POSIX, close).

@@ -51,7 +51,7 @@ fn conflict_of(fd: c_int, range: &Range) -> Result<Option<libc::flock>, Out> {
 
 /// Another lock that conflicts with a lock of the file's description.
 pub(crate) fn conflict(file: &Open, range: &Range) -> Result<Option<libc::flock>, Out> {
-    conflict_alone(file, range, &file.mount.record_locks()?)
+    conflict_alone(file, range, &file.mount.locks().record_locks()?)
 }
 
 fn conflict_alone(file: &Open, range: &Range, alone: &RecordLocks) -> Result<Option<libc::flock>, Out> {
@@ -87,9 +87,9 @@ pub(crate) fn set(file: &Open, range: &Range, wait: bool) -> Result<(), Out> {
         lock(libc::F_UNLCK, EXCLUSIVE)?;
         return Ok(());
     }
-    file.mount.note_description_locks(file.file);
+    file.mount.locks().note_description_locks(file.file);
     retry(wait, || {
-        let alone = file.mount.record_locks()?;
+        let alone = file.mount.locks().record_locks()?;
         if conflict_alone(file, range, &alone)?.is_some() {
             return Ok(false);
         }

@@ -65,7 +65,7 @@ pub(crate) fn known(file: &Open) -> Option<c_int> {
 pub(crate) fn lock_file(file: &Open) -> Result<c_int, Out> {
     match known(file) {
         Some(fd) => Ok(fd),
-        None => lock_file_alone(file, &file.mount.record_locks()?),
+        None => lock_file_alone(file, &file.mount.locks().record_locks()?),
     }
 }
 
@@ -76,7 +76,7 @@ fn lock_file_alone(file: &Open, _alone: &RecordLocks) -> Result<c_int, Out> {
     if let Some(fd) = cell.held(file) {
         return Ok(fd);
     }
-    let path = file.mount.lock_file_path(file.file);
+    let path = file.mount.locks().lock_file_path(file.file);
     let path = CStr::from_bytes_until_nul(&path).map_err(|_| libc::EIO)?;
     let low = raw::open(path, libc::O_RDWR | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_CLOEXEC, 0o660)?;
     // Moves the descriptor above the numbers that programs use. Closing the low number loses
@@ -108,7 +108,7 @@ pub(crate) fn exec_changed(file: &Open) {
 /// the exec. Finds the inherited descriptor of the lock file. To open the file once more would cost
 /// the program a low number: closing any descriptor of the file would drop the locks.
 pub(crate) fn inherited(file: &Open) {
-    let path = file.mount.lock_file_path(file.file);
+    let path = file.mount.locks().lock_file_path(file.file);
     let Ok(path) = CStr::from_bytes_until_nul(&path) else { return };
     if known(file).is_some() {
         return;

@@ -76,13 +76,13 @@ fn set(file: &Open, range: &Range, wait: bool) -> Result<(), Out> {
         };
     }
     let fd = lock_file(file)?;
-    if file.mount.has_description_locks(file.file) {
+    if file.mount.locks().has_description_locks(file.file) {
         return set_beside_descriptions(file, fd, range, wait);
     }
     raw::record_lock(fd, command, &mut range.as_lock())?;
-    if file.mount.has_description_locks(file.file) {
+    if file.mount.locks().has_description_locks(file.file) {
         // At the same time, a description may have set its first lock without checking this one.
-        let _alone = file.mount.record_locks()?;
+        let _alone = file.mount.locks().record_locks()?;
         if descriptions::conflict_with_process(file, range)?.is_some() {
             let unlock = Range { kind: libc::F_UNLCK, ..*range };
             raw::record_lock(fd, libc::F_SETLK, &mut unlock.as_lock())?;
@@ -95,7 +95,7 @@ fn set(file: &Open, range: &Range, wait: bool) -> Result<(), Out> {
 /// As [`set`], for a file with locks of descriptions.
 fn set_beside_descriptions(file: &Open, fd: c_int, range: &Range, wait: bool) -> Result<(), Out> {
     retry(wait, || {
-        let _alone = file.mount.record_locks()?;
+        let _alone = file.mount.locks().record_locks()?;
         if descriptions::conflict_with_process(file, range)?.is_some() {
             return Ok(false);
         }
@@ -111,5 +111,5 @@ fn process_conflict(file: &Open, range: &Range) -> Result<Option<libc::flock>, O
     if c_int::from(lock.l_type) != libc::F_UNLCK {
         return Ok(Some(lock_files::with_holder(fd, lock)));
     }
-    if file.mount.has_description_locks(file.file) { descriptions::conflict_with_process(file, range) } else { Ok(None) }
+    if file.mount.locks().has_description_locks(file.file) { descriptions::conflict_with_process(file, range) } else { Ok(None) }
 }

@@ -76,7 +76,7 @@ impl<'m> AsyncIo<'m> {
     /// Takes a request; [`Self::send`] sends it.
     pub fn offer(&mut self, request: IoRequest<'m>) -> Offered<'m> {
         let mount = self.mount;
-        let Some(slot) = mount.segment.slot(request.file).filter(|_| mount.writers.is_none()) else {
+        let Some(slot) = mount.segment.slot(request.file).filter(|_| !mount.locks.has_one_writer()) else {
             return Offered::Alone(request); // the blocking call returns the error
         };
         match &request.work {

@@ -167,7 +167,7 @@ impl Mount {
         while let Some(ticket) = slot.commit_starts(verifiers) {
             let loss_epoch = slot.loss_epoch();
             let begun = Instant::now();
-            let writing = self.lock_for_writing(slot);
+            let writing = self.locks.lock_for_writing(slot);
             let sent = Sent { ticket, loss_epoch, moment: slot.attr_moment() };
             let answer = client.commit(&handle_of(slot)?);
             drop(writing);
@@ -184,7 +184,7 @@ impl Mount {
 
     /// The turn for the COMMIT that makes everything counted up to `due` stable.
     fn commit_turn<'s>(&'s self, slot: &'s Slot, due: u64) -> CommitTurn<'s> {
-        if self.writers.is_some() {
+        if self.locks.has_one_writer() {
             return CommitTurn::Beside; // the turn's holder may wait for the file, which this caller may have locked
         }
         let is_nested = || self.client.state().pool.is_in_use_by_this_thread();
@@ -233,7 +233,7 @@ impl Mount {
         files: impl Iterator<Item = FileRef>,
         mut ended: impl FnMut(FileRef, Result<(), Error>),
     ) -> Result<bool, Error> {
-        if self.writers.is_some() {
+        if self.locks.has_one_writer() {
             return Ok(false); // each would stay locked during the wait for the others
         }
         let Some(writer) = self.credentials_number() else { return Ok(false) };

@@ -137,7 +137,7 @@ impl Mount {
             && self.stable != StablePolicy::Always
             && !self.client.state().always_stable
             && !self.shared_use
-            && self.writers.is_none()
+            && !self.locks.has_one_writer()
             && self.client.state().slot_limiter.is_none()
             && !slot.is_mapped()
             && slot.refused.load(Relaxed) == 0

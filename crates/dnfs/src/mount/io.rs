@@ -40,9 +40,7 @@ impl Mount {
             return Ok(bytes);
         }
         let begun = Instant::now();
-        if let Some(members) = &self.writers {
-            members.wait_for_writer(slot);
-        }
+        self.locks.wait_for_writer(slot);
         let bytes = self.read_at_server(file, slot, offset, bufs)?;
         self.cell().reads.note(begun.elapsed(), bytes, self.client.parts().rtmax);
         Ok(bytes)
@@ -82,7 +80,7 @@ impl Mount {
     /// Whether data may be read ahead: not if other hosts write at any time.
     #[must_use]
     pub const fn may_read_ahead(&self) -> bool {
-        !self.shared_use && self.writers.is_none()
+        !self.shared_use && !self.locks.has_one_writer()
     }
 
     /// As [`Self::read`], for an open description that may also write and whose position in the error sequence is `cursor`.
@@ -174,7 +172,7 @@ impl Mount {
         }
         let (handle, wanted) = (handle_of(slot)?, self.wanted(how));
         let begun = Instant::now();
-        let writing = self.lock_for_writing(slot);
+        let writing = self.locks.lock_for_writing(slot);
         let size_moment = slot.size_moment();
         let written = match self.retention()? {
             Some(retention) if retention.owner().is_some() => {

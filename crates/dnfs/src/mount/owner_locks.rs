@@ -3,7 +3,7 @@
 //! exclude each other.
 
 use super::lock_range::{LockConflict, LockKind, LockRange};
-use super::{FileRef, Mount, lock_holders};
+use super::{FileRef, Locks, lock_holders};
 use crate::error::Error;
 use crate::segment::local;
 use crate::segment::runtime_dir::FILE_MODE;
@@ -27,7 +27,7 @@ pub struct OwnerLocks {
     pid: u32,
 }
 
-impl Mount {
+impl Locks {
     /// A new owner without locks on an open file. F_GETLK names the process `pid` as the holder of its locks; 0 names no
     /// process.
     ///
@@ -128,7 +128,7 @@ impl Drop for OwnerLocks {
 }
 
 /// The process for which a lock of an open file description was set; 0 if it is not known. `lock_file` is the file of
-/// [`Mount::lock_file_path`].
+/// [`Locks::lock_file_path`].
 #[must_use]
 pub fn holder_of_lock(lock_file: BorrowedFd<'_>, range: LockRange) -> u32 {
     lock_holders::holder_of(lock_file, range)

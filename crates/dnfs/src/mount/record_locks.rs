@@ -3,7 +3,7 @@
 //! A placeholder cannot have an exclusive lock, since it is not open for writing. POSIX locks are on a file beside it. The
 //! preload library builds the locks of an open description from shared ones, for which it needs exclusive access.
 
-use super::{FileRef, Mount};
+use super::{FileRef, Locks};
 use crate::error::Error;
 use crate::segment::QuietLock;
 use crate::segment::runtime_dir::PLACEHOLDER_PATH_BYTES_MAX;
@@ -12,7 +12,7 @@ use crate::segment::runtime_dir::PLACEHOLDER_PATH_BYTES_MAX;
 /// this thread meanwhile.
 pub struct RecordLocks<'m>(#[expect(dead_code, reason = "held, not used")] QuietLock<'m>);
 
-impl Mount {
+impl Locks {
     /// The path, with a NUL, of the file for the POSIX record locks of an open file. The process that sets the first lock
     /// creates it.
     #[must_use]

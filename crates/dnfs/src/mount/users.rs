@@ -37,7 +37,7 @@ impl Mount {
             read_ahead: super::read_ahead::ReadAhead::new(codec),
             segment: self.segment.clone(),
             directories: Directories::default(),
-            writers: self.writers.clone(),
+            locks: self.locks.clone(),
             stable: self.stable,
             close: self.close,
             retention: Arc::clone(&self.retention),

@@ -96,11 +96,17 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
         sys::free_bytes(&request.work_base).map_err(LabError::file("use the --work directory", &request.work_base))?;
     check_reachable(&request.work_base, &user)?;
     check_writable(&request.work_base)?;
+    check_free_space(plan, &request.work_base, free_bytes)?;
+    Ok(Prepared { engine, user, measured, skipped, targets, free_bytes })
+}
+
+/// Refuses a work directory whose file system has less free space than the comparison needs.
+fn check_free_space(plan: &Plan, work_base: &Path, free_bytes: u64) -> Result<(), LabError> {
     if free_bytes < plan.needed_bytes() {
         return Err(LabError::Missing {
             what: format!(
                 "work below {}: {} MiB are needed, {} MiB are free",
-                request.work_base.display(),
+                work_base.display(),
                 plan.needed_bytes() >> 20,
                 free_bytes >> 20
             ),
@@ -112,7 +118,7 @@ pub(crate) fn prepare(request: &Request) -> Result<Prepared, LabError> {
             ),
         });
     }
-    Ok(Prepared { engine, user, measured, skipped, targets, free_bytes })
+    Ok(())
 }
 
 /// Refuses a budget that is too short for the load of the database and the first round. A resumed comparison already has

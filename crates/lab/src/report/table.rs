@@ -177,7 +177,7 @@ fn details(path: &PathResult, width: usize) -> String {
         line("proof of path", &format!("{}: {}", proof.outcome(), proof.not_proven.clone().unwrap_or_else(differ)));
     }
     if let Some(traffic) = &path.traffic {
-        line("crossed", &traffic::words(traffic));
+        line("traffic", &traffic::words(traffic));
     }
     if let Some(folios) = traffic::folio_words(path) {
         line("page cache", &format!("folios of {folios}: the units in which the kernel caches the files"));

@@ -161,7 +161,7 @@ fn rules(audit: &Audit) -> String {
 
 fn card(finding: &Finding) -> String {
     let mut card = format!(
-        "<article class=\"rule\" id=\"{}\"><h3>{}</h3>\n<p class=\"faint\"><code>{}</code> · {} · \
+        "<article class=\"rule\" id=\"{}\"><h3>Goal: {}</h3>\n<p class=\"faint\"><code>{}</code> · {} · \
          <span class=\"mark {word}\">{word}</span></p>\n<p>{}</p>\n<dl>",
         anchor(&finding.rule),
         escape(finding.general_title()),

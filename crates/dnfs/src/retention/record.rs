@@ -141,7 +141,7 @@ impl Record {
     /// to the writer.
     pub(crate) fn settle(&self, life: Life, answer: Option<Answer>) {
         if let Some(answer) = answer {
-            self.answer.store(answer.count, Relaxed);
+            self.store_count(answer.count);
             self.move_to(answer.endpoint);
         }
         let settled = if answer.is_some() { State::Kept } else { State::Void };
@@ -194,12 +194,19 @@ impl Record {
     }
 
     fn store_answer(&self, answer: Answer) {
-        self.answer.store(answer.count, Relaxed);
+        self.store_count(answer.count);
         self.endpoint.store(answer.endpoint.number(), Relaxed);
+    }
+
+    /// The first answer stays. A writer that was stopped, and continues after its record was settled and committed, would make it due
+    /// again, and a resend would store its old data over newer data.
+    fn store_count(&self, count: u64) {
+        let _ = self.answer.compare_exchange(0, count, AcqRel, Relaxed);
     }
 
     fn store(&self, extent: &Extent) {
         self.resent_to.store(0, Relaxed);
+        self.answer.store(0, Relaxed);
         self.file.store(extent.file.word(), Relaxed);
         self.offset.store(extent.offset, Relaxed);
         self.length.store(extent.length, Relaxed);
@@ -283,6 +290,21 @@ pub(crate) mod tests {
         record.publish(next, &extent());
         record.answered(next, Answer { count: 12, endpoint: EndpointIndex::FIRST });
         assert_eq!(record.endpoint(), EndpointIndex::FIRST);
+    }
+
+    #[test]
+    fn a_writer_that_continues_does_not_make_its_settled_record_due_again() {
+        let record = record();
+        let life = record.claim(record.life(), 5).unwrap();
+        record.publish(life, &extent());
+        record.settle(life, Some(Answer { count: 11, endpoint: EndpointIndex::FIRST }));
+        record.answered(life, Answer { count: 13, endpoint: EndpointIndex::FIRST });
+        assert!(record.pass(life));
+        assert_eq!((record.life().state(), record.answer.load(Relaxed)), (State::Answered, 11));
+        let next = record.claim(record.life(), 6).unwrap();
+        record.publish(next, &extent());
+        record.answered(next, Answer { count: 12, endpoint: EndpointIndex::FIRST });
+        assert_eq!(record.answer.load(Relaxed), 12);
     }
 
     #[test]

@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 /// The exit code that a shell reports for a program that SIGPIPE ended: 128 + 13.
 const READER_GONE: u8 = 141;
-/// The exit code of a command whose output is incomplete: it could not run. 1 is a result, such as the findings of an audit.
-const NOT_WRITTEN: u8 = 2;
+/// The exit code of a command that failed. 1 is a result, such as the findings of an audit.
+const COULD_NOT_RUN: u8 = 2;
 /// The context of an error of writing to stdout.
 pub(crate) const TO_STDOUT: &str = "write to standard output";
 
@@ -23,25 +23,20 @@ pub(crate) fn guarded(command: impl FnOnce() -> ExitCode) -> ExitCode {
         }
     }));
     catch_unwind(AssertUnwindSafe(command)).unwrap_or_else(|payload| match failure(&*payload) {
-        Some(why) if why.contains("os error 32") => ExitCode::from(READER_GONE),
-        Some(why) => {
-            crate::error_printing::print_error(&anyhow::anyhow!("{TO_STDOUT}: {why}"));
-            ExitCode::from(NOT_WRITTEN)
-        }
+        Some(why) => ExitCode::from(code_of_output(cause(why))),
         None => resume_unwind(payload),
     })
 }
 
-/// The exit code for help that was printed, or could not be.
-pub(crate) fn code_of_help(printed: io::Result<()>) -> u8 {
-    match printed {
-        Ok(()) => 0,
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => READER_GONE,
-        Err(error) => {
-            crate::error_printing::print_error(&anyhow::Error::new(error).context(TO_STDOUT));
-            NOT_WRITTEN
-        }
-    }
+/// The error of a failed print, whose text ends with its number: `No space left on device (os error 28)`.
+fn cause(why: &str) -> io::Error {
+    let number = why.rsplit_once("(os error ").and_then(|(_, rest)| rest.strip_suffix(')')?.parse().ok());
+    number.map_or_else(|| io::Error::other(why.to_owned()), io::Error::from_raw_os_error)
+}
+
+/// The exit code of a command whose output could not be written.
+pub(crate) fn code_of_output(error: io::Error) -> u8 {
+    code(&anyhow::Error::new(error).context(TO_STDOUT))
 }
 
 /// Whether a command failed because the reader of its output has ended. The command writes with the context [`TO_STDOUT`].
@@ -52,11 +47,15 @@ fn is_reader_gone(error: &anyhow::Error) -> bool {
 
 /// The exit code of a command that failed.
 pub(crate) fn code_of(error: &anyhow::Error) -> ExitCode {
+    ExitCode::from(code(error))
+}
+
+fn code(error: &anyhow::Error) -> u8 {
     if is_reader_gone(error) {
-        return ExitCode::from(READER_GONE);
+        return READER_GONE;
     }
     crate::error_printing::print_error(error);
-    ExitCode::from(2)
+    COULD_NOT_RUN
 }
 
 /// The cause of a failed print, if a panic came from one.

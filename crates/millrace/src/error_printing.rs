@@ -58,7 +58,7 @@ pub(crate) fn exit_with(error: &clap::Error) -> ! {
         let printed = error.print();
         if !error.use_stderr() {
             let flushed = printed.and_then(|()| std::io::stdout().flush());
-            std::process::exit(crate::closed_output::code_of_help(flushed).into());
+            std::process::exit(flushed.map_or_else(crate::closed_output::code_of_output, |()| 0).into());
         }
     } else {
         eprint!("{shown}");
@@ -202,7 +202,7 @@ pub(crate) fn hints(error: &anyhow::Error) -> Vec<String> {
 fn of_full_disk(error: &std::io::Error) -> Option<&'static str> {
     match error.kind() {
         std::io::ErrorKind::StorageFull => {
-            Some("free space on the file system of that file (df shows it), or name a file on another one")
+            Some("free space on the file system of the file (df shows it), or name a file on another one")
         }
         std::io::ErrorKind::QuotaExceeded => {
             Some("free space of this user there (quota shows the limit), or name a file on another file system")

@@ -103,5 +103,6 @@ fn output_that_cannot_be_written_has_one_code_and_one_text_in_every_command() {
         let said = crate::support::text(&output);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
         assert!(said.starts_with("millrace: cannot write to standard output: No space left"), "{arguments:?}: {said}");
+        assert_eq!(said.matches("hint: free space").count(), 1, "{arguments:?}: {said}");
     }
 }

@@ -17,7 +17,7 @@ const MIB: u64 = 1 << 20;
 const STOCK_MEMORY: u64 = 8_129_888 << 10;
 
 /// Rules that may have findings on a well configured host, including those for information.
-/// docs/audit.md (A quiet host) says why each is right.
+/// docs/audit.md (A well-configured host) says why each is right.
 const QUIET: [&str; 4] = [
     // One of these two, depending on the size of the buffers.
     "cross-huge-pages-hold-shared-memory",

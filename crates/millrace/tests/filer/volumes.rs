@@ -159,7 +159,9 @@ fn what_cannot_be_created_leaves_file_and_service_as_they_were() {
     create("new", &served.path("first"), "*", &[], "are the same");
     create("new", &dir, "*", &["--quota", "1k"], "a quota of 1KiB is less than one WRITE");
     create("new", &dir, "10.0.0.1/8", &[], "is not a network");
-    create("new", &dir, "", &[], "");
+    // The command refuses a list without clients before it asks the filer.
+    let empty = served.filer.volume(&["create", "new", "--dir", &dir, "--clients", ""]);
+    assert!(empty.status.code() == Some(2) && text(&empty).contains("--clients"), "{}", text(&empty));
     create("new", &dir, "*", &["sqash=none"], "unknown field `sqash`: did you mean `squash`?");
     create("new", &dir, "*", &["squash=some"], "squash: `some` is not accepted: write \"root\"");
     create("new", &dir, "*", &["anonymous_uid=me"], "takes a number");

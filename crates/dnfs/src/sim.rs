@@ -17,9 +17,10 @@ mod slots;
 
 pub(crate) use world::{Faults, World};
 
-use crate::segment::Segment;
+use crate::file::FileKind;
 use crate::segment::tests::fresh_segment;
 use crate::segment::tests::tempdir::TempDir;
+use crate::segment::{AttrRecord, NewFile, Segment};
 use crate::slot_limiter::Members;
 
 /// What every simulated process has: a segment, and an object of its own for the members.
@@ -38,4 +39,9 @@ impl Host {
     fn members(&self) -> Members {
         Members::shared(self.segment.memory(), self.segment.directory().lock_path("members"))
     }
+}
+
+/// A file of this size, as a process finds it at the server.
+const fn new_file(size: u64, attr: AttrRecord) -> NewFile<'static> {
+    NewFile { handle: b"file", kind: FileKind::Regular, fsid: 1, fileid: 7, rdev: 0, size, attr, checked_ms: 0, created: true }
 }

@@ -203,8 +203,8 @@ impl Mount {
         let mut rounds = if matches!(scope, Scope::File(_)) { RESEND_ROUNDS_MAX } else { 0 };
         let by = loop {
             match self.send_entries(retention, entries, rounds >= RESEND_ROUNDS_MAX)? {
-                Round::Crossed if rounds > 2 * RESEND_ROUNDS_MAX => return Err(FsError::WritesLost.into()), // they are still retained
-                Round::Crossed => rounds += 1,
+                Round::Mixed if rounds > 2 * RESEND_ROUNDS_MAX => return Err(FsError::WritesLost.into()), // they are still retained
+                Round::Mixed => rounds += 1,
                 Round::Done(by) => break by,
             }
         };
@@ -236,11 +236,11 @@ impl Mount {
             let handle = handle_of(slot)?;
             let newest = verifiers.newest();
             match self.send_extent(&extent, &handle, &buffer, stable) {
-                Ok(None) => return Ok(Round::Crossed),
+                Ok(None) => return Ok(Round::Mixed),
                 Ok(Some(verifier)) => {
                     let epoch = verifiers.epoch_of(verifier, &newest).map_err(full)?;
                     if !stable && by.is_some_and(|by| by != epoch) {
-                        return Ok(Round::Crossed);
+                        return Ok(Round::Mixed);
                     }
                     by = Some(epoch);
                 }
@@ -299,7 +299,7 @@ enum Round {
     /// The server has all entries. Contains the epoch of the replies, or `None` if there was no reply.
     Done(Option<Epoch>),
     /// The replies had different verifiers.
-    Crossed,
+    Mixed,
 }
 
 /// Notes that an endpoint has a record that was resent. The caller holds the gate.

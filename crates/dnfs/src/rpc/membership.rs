@@ -14,7 +14,7 @@ pub(crate) struct Membership {
     /// Notes of calls that wait.
     call_notes: Option<CallNotes>,
     /// The members whose leases the callers hold (docs/design/028-stopped-processes.md).
-    pub(super) leases: Option<Arc<Members>>,
+    pub(crate) leases: Option<Arc<Members>>,
     /// Proves to Millrace's filer that this process belongs to the mount, so that it may fence other processes of the mount. 0
     /// without a segment.
     pub(crate) secret: u64,
@@ -30,12 +30,6 @@ impl Membership {
     /// Lets the callers hold leases of these members.
     pub(crate) fn hold_leases(&mut self, members: Arc<Members>) {
         self.leases = Some(members);
-    }
-
-    /// The members whose leases the callers hold.
-    #[cfg(test)]
-    pub(crate) const fn leases_of_test(&self) -> Option<&Arc<Members>> {
-        self.leases.as_ref()
     }
 
     /// The notes of calls that wait.

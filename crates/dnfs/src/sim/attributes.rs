@@ -2,9 +2,8 @@
 
 use std::rc::Rc;
 
-use super::{Faults, Host, World};
-use crate::file::FileKind;
-use crate::segment::{AttrRecord, FileRef, NewFile};
+use super::{Faults, Host, World, new_file};
+use crate::segment::{AttrRecord, FileRef};
 
 struct Client {
     host: Rc<Host>,
@@ -26,17 +25,7 @@ fn a_reader_finds_the_attributes_of_one_reply_and_never_older_ones_than_it_saw()
         let server = Rc::new(core::cell::Cell::new(1));
         let (host, file) = world.outside(|| {
             let host = Rc::new(Host::new());
-            let file = NewFile {
-                handle: b"file",
-                kind: FileKind::Regular,
-                fsid: 1,
-                fileid: 1,
-                rdev: 0,
-                size: 0,
-                attr: version(1),
-                checked_ms: 0,
-                created: true,
-            };
+            let file = new_file(0, version(1));
             let (file, _) = host.segment.find_or_insert(&file).unwrap();
             (host, file)
         });

@@ -7,17 +7,17 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use super::server::{Server, SimulatedProtocol};
-use super::{Faults, World};
+use super::{Faults, World, new_file};
 use crate::client::Client;
 use crate::client_state::{ClientState, MountParts};
 use crate::credentials::Credentials;
-use crate::file::{FileHandle, FileKind, Stability};
+use crate::file::{FileHandle, Stability};
 use crate::mount::{FileRef, Mount, MountSpec};
 use crate::nfs3::procedures::NFS;
 use crate::rpc::route::RetryPolicy;
 use crate::segment::tests::fresh_segment_that_retains;
 use crate::segment::tests::tempdir::TempDir;
-use crate::segment::{AttrRecord, NewFile, Segment};
+use crate::segment::{AttrRecord, Segment};
 use crate::slot_limiter::begin_call;
 use crate::sys::atomic::AtomicU32;
 use crate::sys::clock::sleep;
@@ -180,17 +180,7 @@ struct Place {
 impl Place {
     fn new(heads: usize) -> Self {
         let (place, segment) = fresh_segment_that_retains(RETAIN_BYTES);
-        let file = NewFile {
-            handle: b"file",
-            kind: FileKind::Regular,
-            fsid: 1,
-            fileid: 7,
-            rdev: 0,
-            size: (BLOCKS * BLOCK_BYTES) as u64,
-            attr: AttrRecord::default(),
-            checked_ms: 0,
-            created: true,
-        };
+        let file = new_file((BLOCKS * BLOCK_BYTES) as u64, AttrRecord::default());
         let (file, _) = segment.find_or_insert(&file).unwrap();
         Self {
             file,

@@ -46,7 +46,6 @@ pub(super) struct Disk {
     fenced: Vec<u64>,
     on_their_way: Vec<Arc<Sent>>,
     pub(super) power_cuts: u64,
-    pub(super) commits: u64,
     pub(super) resends: u64,
 }
 
@@ -233,14 +232,14 @@ impl SimulatedProtocol {
     /// that others took over.
     fn connect(&self) -> Result<Head, Error> {
         let membership = &self.state.route.membership;
-        let may_send = || membership.leases_of_test().is_none_or(|leases| leases.may_send());
+        let may_send = || membership.leases.as_ref().is_none_or(|leases| leases.may_send());
         membership.renew_leases();
         let me = this_process().identity.number();
         if self.server.with(|disk| disk.fenced.contains(&me)) {
             this_process().identity.renew_number(me);
             self.connected.store(0, Relaxed);
         }
-        if let Some(leases) = membership.leases_of_test() {
+        if let Some(leases) = membership.leases.as_ref() {
             leases.publish_fence_number(this_process().identity.number());
         }
         if !may_send() {
@@ -358,7 +357,6 @@ impl FileProtocol for SimulatedProtocol {
     fn commit(&self, _: &FileHandle) -> Result<Stable, Error> {
         self.call(|disk, head| {
             disk.commit(head.index);
-            disk.commits += 1;
             (verifier_of(head), Some(disk.attributes()))
         })
     }

@@ -19,7 +19,7 @@ impl OutDirectory {
         Self { made: Vec::new() }
     }
 
-    /// Refuses a directory that is not empty, or that this user cannot create or write to. Creates nothing.
+    /// Fails if the directory is not empty, or if this user can neither create nor write to it. Creates nothing.
     pub(super) fn check(out: &Path) -> Result<(), LabError> {
         let existing = out.ancestors().map(|path| if path.as_os_str().is_empty() { Path::new(".") } else { path });
         if let Some(existing) = existing.into_iter().find(|path| path.symlink_metadata().is_ok()) {

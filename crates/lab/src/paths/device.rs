@@ -36,7 +36,7 @@ pub(super) fn why_not() -> Option<WhyNot> {
     block_device::missing_program().map(WhyNot::Lacks)
 }
 
-/// Refuses a target that is not the full path of a device, such as `example`.
+/// Fails unless the target is the full path of a device. `example` is the path that the error suggests.
 pub(super) fn accept_target(path: &str, target: &str, example: &str) -> Result<(), LabError> {
     if Path::new(target).is_absolute() { Ok(()) } else { Err(refused(path, target, "the full path of a block device", example)) }
 }

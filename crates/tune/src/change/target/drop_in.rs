@@ -42,7 +42,7 @@ pub(super) fn part(setting: &Resolved<'_>, root: &Root, folders: &Folders<'_>, s
     Part::File { path, edit }
 }
 
-/// Where a file comes from that is not the administrator's, by its directory (sysctl.d(5), modprobe.d(5)).
+/// The origin of a file that the administrator did not write, by its directory (sysctl.d(5), modprobe.d(5)).
 fn made_by(path: &str) -> &'static str {
     match path {
         _ if path.starts_with("/run/") => ", which a program made at run time,",
